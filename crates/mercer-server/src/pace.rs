@@ -4,12 +4,12 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What is left of the weight of a batch after the next one: the last five count, or the last hundred.
-const KEPT: [f64; 2] = [0.8, 0.99];
+/// What is left of the weight of a batch after the next one.
+const KEPT: f64 = 0.8;
 
 /// Time and rows of batches, the recent ones with more weight.
 #[derive(Debug, Default)]
-pub struct Pace(Mutex<[Sums; 2]>);
+pub struct Pace(Mutex<Sums>);
 
 #[derive(Debug, Default)]
 struct Sums {
@@ -20,19 +20,15 @@ struct Sums {
 impl Pace {
     /// A batch that one worker has answered.
     pub fn note(&self, rows: usize, time: Duration) {
-        let mut both = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (sums, kept) in both.iter_mut().zip(KEPT) {
-            sums.nanoseconds = kept * sums.nanoseconds + 1e9 * time.as_secs_f64();
-            sums.rows = kept * sums.rows + rows as f64;
-        }
+        let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.nanoseconds = KEPT * sums.nanoseconds + 1e9 * time.as_secs_f64();
+        sums.rows = KEPT * sums.rows + rows as f64;
     }
 
-    /// Nanoseconds of a worker for a row; none before the first batch. The slower of the last few batches and of many: a
-    /// few fast batches do not let in more than can be done.
+    /// Nanoseconds of a worker for a row; none before the first batch.
     pub fn mean_ns(&self) -> Option<f64> {
-        let both = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let means = both.iter().filter(|sums| sums.rows > 0.0);
-        means.map(|sums| sums.nanoseconds / sums.rows).max_by(f64::total_cmp)
+        let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (sums.rows > 0.0).then(|| sums.nanoseconds / sums.rows)
     }
 }
 
@@ -52,10 +48,5 @@ mod tests {
         // A single row weighs less than a batch of many.
         pace.note(1, Duration::from_micros(300));
         assert!(pace.mean_ns().unwrap() < 40_000.0);
-        // A few fast batches are not believed, many are.
-        (0..5).for_each(|_| pace.note(10, Duration::from_micros(100)));
-        assert!(pace.mean_ns().unwrap() > 20_000.0);
-        (0..1000).for_each(|_| pace.note(10, Duration::from_micros(100)));
-        assert!((pace.mean_ns().unwrap() - 10_000.0).abs() < 100.0);
     }
 }

@@ -21,8 +21,6 @@ use crate::failure::{Failure, Kind, Shed};
 const PIECE: usize = 1024;
 /// Bytes that are set aside at once for a body, as far as its head announces them.
 const AT_ONCE: usize = 1 << 20;
-/// Bytes of a body that are read and dropped when the request is refused, at most.
-const DISCARDED: usize = 4 << 20;
 /// When a caller may try again that found the memory taken.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -77,14 +75,22 @@ impl BodyLimits {
         read.map_err(|_| Failure::new(Kind::TooSlow, "the body did not arrive in time"))?
     }
 
-    /// Reads a body that nobody wants, so that its connection can go on; nothing of it is kept. Not if it is long, or is only
-    /// sent once the server asks for it: then the connection ends.
+    /// Reads a body that nobody wants, so that its sender, who may not listen before its end, reads the refusal; nothing of it is kept. Not
+    /// beyond the limit, nor one that is only sent once the server asks for it: then the connection ends.
     pub async fn discard(&self, headers: &HeaderMap, mut body: Body) {
-        let is_short = stated_length(headers).is_some_and(|length| length <= DISCARDED);
-        if is_short && !headers.contains_key(header::EXPECT) {
-            let all = async { while let Some(Ok(_)) = body.frame().await {} };
-            drop(tokio::time::timeout(self.time, all).await);
+        let is_long = stated_length(headers).is_some_and(|length| length > self.bytes);
+        if is_long || headers.contains_key(header::EXPECT) {
+            return;
         }
+        let all = async {
+            let mut length = 0;
+            while length <= self.bytes
+                && let Some(Ok(frame)) = body.frame().await
+            {
+                length += frame.data_ref().map_or(0, Bytes::len);
+            }
+        };
+        drop(tokio::time::timeout(self.time, all).await);
     }
 
     async fn collect(

@@ -10,7 +10,7 @@ fn served() -> Arc<ServedModel> {
 
 #[tokio::test]
 async fn what_is_taken_on_is_bounded_before_a_request_is_read() {
-    let (served, limit) = (served(), Duration::from_nanos(1000));
+    let (served, limit) = (served(), Duration::from_micros(1));
     let scheduler = Scheduler::start(1, limit, Overload::Shed).unwrap();
     let much = Expected { nanoseconds: 1001, multiply_adds: 1 };
     scheduler.check_room(much).unwrap();
