@@ -1,5 +1,6 @@
 //! Reference pages of kernels, formulations, solvers, stages and so on, from `mercer list --json`, which reads the registries.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -88,7 +89,7 @@ fn text(page: &Page, lists: &Value) -> Result<String> {
     );
     for key in page.keys {
         if page.keys.len() > 1 {
-            text += &format!("\n## {}\n", key.replace('_', " "));
+            let _ = writeln!(text, "\n## {}", key.replace('_', " "));
         }
         let items = lists[key].as_array().with_context(|| format!("there are no {key}"))?;
         if items.iter().any(|item| item["parameters"].is_array()) {
@@ -96,7 +97,8 @@ fn text(page: &Page, lists: &Value) -> Result<String> {
         } else {
             text += "\n| name | what it is |\n|---|---|\n";
             items.iter().for_each(|item| {
-                text += &format!("| `{}` | {} |\n", word(&item["name"]), cell(&item["summary"]));
+                let _ =
+                    writeln!(text, "| `{}` | {} |", word(&item["name"]), cell(&item["summary"]));
             });
         }
     }
@@ -119,7 +121,7 @@ fn component(item: &Value) -> String {
             None => "-".to_owned(),
         };
         let [name, range, help] = ["name", "range", "help"].map(|key| cell(&parameter[key]));
-        text += &format!("| `{name}` | {default} | {range} | {help} |\n");
+        let _ = writeln!(text, "| `{name}` | {default} | {range} | {help} |");
     }
     text
 }
