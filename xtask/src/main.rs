@@ -17,6 +17,7 @@ mod shape;
 mod source;
 mod test;
 mod test_binaries;
+mod wheel;
 mod words;
 mod workspace;
 
@@ -46,6 +47,7 @@ const VERBS: &[Verb] = &[
     fixtures::VERB,
     clib::VERB,
     docs::VERB,
+    wheel::VERB,
     sanitize::VERB,
     help::VERB,
 ];

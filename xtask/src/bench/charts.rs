@@ -1,6 +1,7 @@
 //! `cargo xtask bench charts`: the overview of `docs/benchmarks/` with a bar chart per result, from the figures of dated pages in
 //! `overview.json`. It measures nothing.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -43,10 +44,12 @@ fn files(folder: &Path) -> Result<Vec<(String, String)>> {
         let best = bars.iter().find(|bar| bar.is_ours).context("no bar is ours")?;
         let ratios = bars.iter().filter(|bar| !bar.is_ours);
         let ratios = ratios.map(|bar| format!("{} {:.1}x", bar.name, bar.value / best.value));
-        page += &format!("\n## {title}\n\n![{title}]({file})\n\n", title = title);
-        page += &format!("- {}, {}\n- `{}`\n", word("machine")?, word("date")?, word("command")?);
-        page += &format!(
-            "- Time over that of \"{}\": {}\n- [Page]({dated})\n",
+        let _ = write!(page, "\n## {title}\n\n![{title}]({file})\n\n");
+        let _ =
+            writeln!(page, "- {}, {}\n- `{}`", word("machine")?, word("date")?, word("command")?);
+        let _ = writeln!(
+            page,
+            "- Time over that of \"{}\": {}\n- [Page]({dated})",
             best.name,
             ratios.collect::<Vec<_>>().join(", ")
         );
@@ -92,13 +95,14 @@ fn draw(title: &str, unit: &str, below: &str, bars: &[Bar]) -> String {
         bottom + 50.0,
         title = escape(title)
     );
-    svg += &format!("<text x=\"10\" y=\"22\" font-weight=\"bold\">{}</text>\n", escape(title));
+    let _ = writeln!(svg, "<text x=\"10\" y=\"22\" font-weight=\"bold\">{}</text>", escape(title));
     for power in low as i32..=high as i32 {
         let x = place(f64::from(power));
-        svg += &format!("<path d=\"M{x:.1} 34V{bottom:.0}\" stroke=\"#d0d0d0\"/>\n");
+        let _ = writeln!(svg, "<path d=\"M{x:.1} 34V{bottom:.0}\" stroke=\"#d0d0d0\"/>");
         let label = 10f64.powi(power);
-        svg += &format!(
-            "<text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{label}</text>\n",
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{label}</text>",
             bottom + 16.0
         );
     }
@@ -106,7 +110,8 @@ fn draw(title: &str, unit: &str, below: &str, bars: &[Bar]) -> String {
         let y = 40.0 + step * number as f64;
         let colour = if bar.is_ours { "#1667b0" } else { "#8a8a8a" };
         let end = place(bar.value.log10());
-        svg += &format!(
+        let _ = write!(
+            svg,
             "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>\n\
              <rect x=\"{left}\" y=\"{y:.0}\" width=\"{:.1}\" height=\"20\" fill=\"{colour}\"/>\n\
              <text x=\"{:.1}\" y=\"{:.0}\">{}</text>\n",
@@ -119,8 +124,9 @@ fn draw(title: &str, unit: &str, below: &str, bars: &[Bar]) -> String {
             bar.value
         );
     }
-    svg += &format!(
-        "<text x=\"10\" y=\"{:.0}\" fill=\"#555555\">{}, logarithmic; {}</text>\n</svg>\n",
+    let _ = writeln!(
+        svg,
+        "<text x=\"10\" y=\"{:.0}\" fill=\"#555555\">{}, logarithmic; {}</text>\n</svg>",
         bottom + 38.0,
         escape(unit),
         escape(below)

@@ -1,5 +1,6 @@
 //! Reference pages of kernels, formulations, solvers, stages and so on, from `mercer list --json`, which reads the registries.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::workspace;
 
 /// A generated page.
-pub struct Page {
+pub struct ReferencePage {
     pub file: &'static str,
     title: &'static str,
     /// How its components are written on the command line.
@@ -19,50 +20,50 @@ pub struct Page {
     keys: &'static [&'static str],
 }
 
-pub const PAGES: &[Page] = &[
-    Page {
+pub const PAGES: &[ReferencePage] = &[
+    ReferencePage {
         file: "kernels.md",
         title: "Kernels",
         usage: "`mercer train --kernel 'rbf(gamma=0.5)'`",
         keys: &["kernels"],
     },
-    Page {
+    ReferencePage {
         file: "formulations.md",
         title: "Formulations",
         usage: "`mercer train --formulation 'c_svc(C=1)'`",
         keys: &["formulations"],
     },
-    Page {
+    ReferencePage {
         file: "solvers.md",
         title: "Solvers",
         usage: "`mercer train --solver 'low_rank(trace=1e-3)'`",
         keys: &["solvers"],
     },
-    Page {
+    ReferencePage {
         file: "stages.md",
         title: "Stages of plans",
         usage: "`mercer compile --plan 'cascade(low_precision, exact)'`",
         keys: &["stages"],
     },
-    Page {
+    ReferencePage {
         file: "compressors.md",
         title: "Compressors",
         usage: "`mercer compress --method 'greedy'`",
         keys: &["compressors"],
     },
-    Page {
+    ReferencePage {
         file: "contracts.md",
         title: "Contracts",
         usage: "`mercer tune --contract 'calibrated(eps=1e-3, delta=0.05)'`",
         keys: &["contracts"],
     },
-    Page {
+    ReferencePage {
         file: "scalings.md",
         title: "Scalings",
         usage: "`mercer train --scale 'standard'`",
         keys: &["scalings"],
     },
-    Page {
+    ReferencePage {
         file: "formats.md",
         title: "Names of file formats",
         usage: "`mercer convert --format csv`, `mercer export --format onnx`",
@@ -81,14 +82,14 @@ pub fn write(command: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn text(page: &Page, lists: &Value) -> Result<String> {
+fn text(page: &ReferencePage, lists: &Value) -> Result<String> {
     let mut text = format!(
         "# {}\n\nWritten as {}. Names of parameters are read in either case; those without a default must be given.\n",
         page.title, page.usage
     );
     for key in page.keys {
         if page.keys.len() > 1 {
-            text += &format!("\n## {}\n", key.replace('_', " "));
+            let _ = writeln!(text, "\n## {}", key.replace('_', " "));
         }
         let items = lists[key].as_array().with_context(|| format!("there are no {key}"))?;
         if items.iter().any(|item| item["parameters"].is_array()) {
@@ -96,7 +97,8 @@ fn text(page: &Page, lists: &Value) -> Result<String> {
         } else {
             text += "\n| name | what it is |\n|---|---|\n";
             items.iter().for_each(|item| {
-                text += &format!("| `{}` | {} |\n", word(&item["name"]), cell(&item["summary"]));
+                let _ =
+                    writeln!(text, "| `{}` | {} |", word(&item["name"]), cell(&item["summary"]));
             });
         }
     }
@@ -119,7 +121,7 @@ fn component(item: &Value) -> String {
             None => "-".to_owned(),
         };
         let [name, range, help] = ["name", "range", "help"].map(|key| cell(&parameter[key]));
-        text += &format!("| `{name}` | {default} | {range} | {help} |\n");
+        let _ = writeln!(text, "| `{name}` | {default} | {range} | {help} |");
     }
     text
 }

@@ -65,7 +65,7 @@ fn every_page_is_named(workspace: &Workspace, named: &[PathBuf]) -> Result<()> {
 fn copy_files(workspace: &Workspace, page: &Path, text: &str, source: &Path) -> Result<()> {
     for link in markdown::links(text) {
         let path = link.target.split('#').next().unwrap_or_default();
-        if path.is_empty() || path.contains("://") || path.ends_with(".md") {
+        if path.is_empty() || path.contains("://") || summary::is_markdown(Path::new(path)) {
             continue;
         }
         let file = links::resolve(page, path)?;

@@ -1,5 +1,6 @@
 //! The table of contents: `docs/SUMMARY.md` with its lists of pages filled in, relative to the root of the repository.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +39,7 @@ pub fn read(root: &Path) -> Result<Summary> {
             entries.reverse();
         }
         for (title, path) in entries {
-            filled += &format!("{indent}- [{title}]({path})\n");
+            let _ = writeln!(filled, "{indent}- [{title}]({path})");
         }
     }
     let mut pages = Vec::new();
@@ -57,10 +58,11 @@ pub fn read(root: &Path) -> Result<Summary> {
 fn entries(root: &Path, folder: &str) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root.join("docs").join(folder)).context(folder.to_owned())? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if !name.ends_with(".md") || name == "README.md" {
+        let name = entry?.file_name();
+        if !is_markdown(Path::new(&name)) || name == "README.md" {
             continue;
         }
+        let name = name.to_string_lossy();
         let path = format!("{folder}/{name}");
         let text = fs::read_to_string(root.join("docs").join(&path))?;
         let title = markdown::title(&text).with_context(|| format!("{path} has no title"))?;
@@ -69,6 +71,11 @@ fn entries(root: &Path, folder: &str) -> Result<Vec<(String, String)>> {
     }
     found.sort_by(|a, b| a.1.cmp(&b.1));
     Ok(found)
+}
+
+/// Whether a path names a page.
+pub fn is_markdown(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "md")
 }
 
 /// A page's name in the site: `README.md` is the index of its folder.
