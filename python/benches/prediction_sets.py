@@ -65,7 +65,7 @@ def main():
         machine.fit(X[fit], y[fit])
         theirs = by_mapie(is_classes, machine, (X[held], y[held]), X[fresh])
         plain = (kind()).fit(X[fit], y[fit])
-        # The plan is tuned on training rows' neighbours: a part of the held-out rows that calibrates nothing.
+        # One half of the held-out rows tunes the plan, the other calibrates the sets.
         half = len(held) // 2
         model = mercer.from_sklearn(plain).tune(X[held[:half]], seconds=5.0)
         model = model.conformalize(X[held[half:]], y[held[half:]], coverage=COVERAGE)

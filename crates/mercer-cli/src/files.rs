@@ -69,7 +69,9 @@ impl Files {
             Verb::Explain(explain) => files
                 .read(&explain.model)
                 .input(&explain.input)
-                .write_some("--svg", explain.svg.as_ref()),
+                .read_some(explain.attribution.background.as_ref())
+                .write_some("--svg", explain.svg.as_ref())
+                .write_some("--report", explain.attribution.report.as_ref()),
             Verb::Bench(bench) => files.read(&bench.model).input(&bench.input),
             Verb::Inspect(inspect) => files.read(&inspect.model),
             Verb::Check(check) => files.input(&check.input).read_some(check.sample.as_ref()),

@@ -109,14 +109,14 @@ pub trait Finish: Debug + Send + Sync {
     }
 
     /// How the kernel is an exponential of a sum over columns, and so a product over columns, if it is one.
-    fn exponential(&self) -> Option<Exponential> {
+    fn exponential(&self) -> Option<ExponentialForm> {
         None
     }
 }
 
 /// Kernels that are exponentials of base sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Exponential {
+pub enum ExponentialForm {
     /// `exp(-gamma s)`
     OfSum {
         /// Factor of the base sum.

@@ -26,7 +26,7 @@ pub mod monomials;
 pub mod triangle;
 
 pub use families::KERNELS;
-pub use form::{Curve, Exponential, Finish, Form, Profile, Term};
+pub use form::{Curve, ExponentialForm, Finish, Form, Profile, Term};
 pub use gamma::fit_words;
 pub use gram::Gram;
 pub use kernel::{Domain, Kernel, KernelRef, parse};

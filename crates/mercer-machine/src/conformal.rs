@@ -7,7 +7,7 @@ use crate::{Answer, MachineError, Output};
 ///
 /// A target belongs to the set of a row if its [`nonconformity`] is at most `quantile`. Of a row that is drawn like those of
 /// the sample, independently of the machine, the set holds the target with probability at least `coverage`, over the draw of the
-/// sample and of the row ([VGS05]).
+/// sample and of the row (\[VGS05\]).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Conformal {
     coverage: f64,

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use mercer_data::Matrix;
 use mercer_data::scale::Map;
-use mercer_kernel::{Exponential, Form, Profile};
+use mercer_kernel::{ExponentialForm, Form, Profile};
 use mercer_machine::{Answer, Machine, Model, Output, Scheme, Score, pairs};
 use rayon::prelude::*;
 
 use crate::certify::shapley;
 use crate::{Interval, Plan, QueryError};
-use powers::Powers;
+use powers::PowerKernel;
 use products::{Exponent, Products};
 use separable::Separable;
 
@@ -84,7 +84,7 @@ pub struct Attributor<'a> {
 enum Method<'a> {
     Separable(Separable<'a>),
     Products(Products<'a>),
-    Powers(Powers),
+    Powers(PowerKernel),
 }
 
 /// Rows with all their columns.
@@ -236,14 +236,14 @@ fn method<'a>(machine: &'a Machine, background: &Dense) -> Result<Method<'a>, Qu
     let Some(finish) = form.finish() else { return Err(unknown()) };
     if let Some(exponential) = finish.exponential() {
         let exponent = match (form, exponential) {
-            (Form::Additive(term, _), Exponential::OfSum { gamma }) => {
+            (Form::Additive(term, _), ExponentialForm::OfSum { gamma }) => {
                 Exponent::Term { term, gamma }
             }
-            (Form::Additive(term, _), Exponential::OfDistance { gamma }) => {
+            (Form::Additive(term, _), ExponentialForm::OfDistance { gamma }) => {
                 Exponent::Distance { term, gamma }
             }
-            (_, Exponential::OfDistance { gamma }) => Exponent::Square { gamma },
-            (_, Exponential::OfSum { .. }) => return Err(unknown()),
+            (_, ExponentialForm::OfDistance { gamma }) => Exponent::Square { gamma },
+            (_, ExponentialForm::OfSum { .. }) => return Err(unknown()),
         };
         return Ok(Method::Products(Products::new(exponent)));
     }
@@ -257,7 +257,7 @@ fn method<'a>(machine: &'a Machine, background: &Dense) -> Result<Method<'a>, Qu
         (Form::Dot(_), Profile::Power { scale, shift, degree })
             if degree <= MAX_ATTRIBUTED_DEGREE =>
         {
-            Ok(Method::Powers(Powers::new(scale, shift, degree)))
+            Ok(Method::Powers(PowerKernel::new(scale, shift, degree)))
         }
         _ => Err(unknown()),
     }

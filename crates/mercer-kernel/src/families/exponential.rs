@@ -120,8 +120,8 @@ impl Finish for Exponential {
         None
     }
 
-    fn exponential(&self) -> Option<form::Exponential> {
+    fn exponential(&self) -> Option<form::ExponentialForm> {
         let is_sum = finish_of(&self.inner).profile() == Profile::Identity;
-        is_sum.then_some(form::Exponential::OfDistance { gamma: self.gamma })
+        is_sum.then_some(form::ExponentialForm::OfDistance { gamma: self.gamma })
     }
 }

@@ -6,7 +6,7 @@ use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::rbf::exponential_error;
-use crate::{Exponential, Finish, Form, Kernel, KernelRef, Term};
+use crate::{ExponentialForm, Finish, Form, Kernel, KernelRef, Term};
 
 /// `K(u, v) = exp(-gamma Σ|u_j - v_j|)`
 pub(super) static ENTRY: Entry<KernelRef> = Entry {
@@ -91,7 +91,7 @@ impl Finish for Laplacian {
         None
     }
 
-    fn exponential(&self) -> Option<Exponential> {
-        Some(Exponential::OfSum { gamma: self.gamma })
+    fn exponential(&self) -> Option<ExponentialForm> {
+        Some(ExponentialForm::OfSum { gamma: self.gamma })
     }
 }

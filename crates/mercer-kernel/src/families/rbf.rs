@@ -6,7 +6,7 @@ use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use crate::bound::{UNIT, capped};
-use crate::{Exponential, Finish, Form, Kernel, KernelRef, Profile};
+use crate::{ExponentialForm, Finish, Form, Kernel, KernelRef, Profile};
 
 /// `K(u, v) = exp(-gamma |u - v|²)`
 pub(super) static ENTRY: Entry<KernelRef> = Entry {
@@ -69,8 +69,8 @@ impl Finish for Rbf {
         Profile::Gaussian { gamma: self.gamma }
     }
 
-    fn exponential(&self) -> Option<Exponential> {
-        Some(Exponential::OfDistance { gamma: self.gamma })
+    fn exponential(&self) -> Option<ExponentialForm> {
+        Some(ExponentialForm::OfDistance { gamma: self.gamma })
     }
 }
 

@@ -20,7 +20,7 @@ type Moments = [f64; MAX_ATTRIBUTED_DEGREE as usize];
 const CHUNK: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Powers {
+pub(super) struct PowerKernel {
     scale: f64,
     shift: f64,
     degree: usize,
@@ -35,7 +35,7 @@ struct Sums {
     errors: Vec<f64>,
 }
 
-impl Powers {
+impl PowerKernel {
     pub(super) fn new(scale: f64, shift: f64, degree: u32) -> Self {
         let factorial = (1..=degree).map(f64::from).product();
         Self { scale, shift, degree: degree as usize, factorial }
@@ -94,7 +94,7 @@ struct PowerPair {
 }
 
 impl PowerPair {
-    fn evaluate(&mut self, powers: &Powers, x: &[f64], z: &[f64], support: &[f64]) {
+    fn evaluate(&mut self, powers: &PowerKernel, x: &[f64], z: &[f64], support: &[f64]) {
         let constant = self.columns(powers, x, z, support);
         let degree = powers.degree;
         let mut start: Moments = [0.0; MAX_ATTRIBUTED_DEGREE as usize];
@@ -128,7 +128,7 @@ impl PowerPair {
     }
 
     /// Finds the columns in which the pair of rows differs for this support, and returns the sum of the others.
-    fn columns(&mut self, powers: &Powers, x: &[f64], z: &[f64], support: &[f64]) -> f64 {
+    fn columns(&mut self, powers: &PowerKernel, x: &[f64], z: &[f64], support: &[f64]) -> f64 {
         let (mut constant, mut size) = (powers.shift, powers.shift.abs());
         self.columns.clear();
         self.values.clear();
@@ -157,7 +157,7 @@ impl PowerPair {
         constant
     }
 
-    fn add_to(&self, sums: &mut Sums, powers: &Powers, beta: f64) {
+    fn add_to(&self, sums: &mut Sums, powers: &PowerKernel, beta: f64) {
         let found = self.columns.iter().zip(&self.values).zip(&self.found);
         for ((column, [a, b]), found) in found {
             let value = beta * powers.factorial * found;

@@ -2,7 +2,7 @@
 //!
 //! For one support s and one background row z the game is `Π_j (a_j if j in S else b_j)`, with `a_j = exp(-t(x_j, s_j))` and
 //! `b_j = exp(-t(z_j, s_j))`. Its Shapley value is `(a_j - b_j) ∫ Π_(k≠j) (τ a_k + (1-τ) b_k) dτ` over [0, 1]: the multilinear
-//! extension [Owen72]. The integrand is a polynomial of positive terms: Gauss-Legendre rules are exact for it, and nothing cancels.
+//! extension \[Owen72\]. The integrand is a polynomial of positive terms: Gauss-Legendre rules are exact for it, and nothing cancels.
 //! Columns in which x equals z contribute nothing and one common factor.
 
 use mercer_kernel::Term;
@@ -58,12 +58,9 @@ impl Exponent<'_> {
 
 /// The scalar kernel, zero where it vanishes.
 fn value(term: &dyn Term, u: f64, v: f64) -> f64 {
-    let is_zero = u == v && u == 0.0;
-    if is_zero || (term.vanishes_at_zero() && (u == 0.0 || v == 0.0)) {
-        0.0
-    } else {
-        term.term(u, v)
-    }
+    let is_zero = u == 0.0 && v == 0.0;
+    let vanishes = term.vanishes_at_zero() && (u == 0.0 || v == 0.0);
+    if is_zero || vanishes { 0.0 } else { term.term(u, v) }
 }
 
 /// Supports whose contributions are summed together; the sums of such chunks are added in order.

@@ -54,7 +54,7 @@ impl GaussLegendre {
 fn node(count: usize, number: usize) -> (Dd, Dd) {
     let n = count as f64;
     let mut x = Dd::from(cosine(std::f64::consts::PI * (number as f64 + 0.75) / (n + 0.5)));
-    // Newton's method doubles the digits with each step: the start has four, the fifth step changes nothing.
+    // Each step of Newton's method gives twice as many digits: the start has four, the fifth step changes nothing.
     for _ in 0..5 {
         let (value, slope) = legendre(count, x);
         x = x.minus(value.over(slope));
@@ -134,18 +134,20 @@ impl Dd {
     }
 }
 
-/// One ellipse of [`truncation`]: `ln(4ρ/(ρ-1))`, `ln ρ` and `(A - 1)/2`.
+/// One ellipse of [`ln_truncation`]: `ln(4ρ/(ρ-1))`, `ln ρ` and `(A - 1)/2`.
 type Ellipse = [f64; 3];
 
 fn ellipses() -> &'static [Ellipse] {
     static ALL: OnceLock<Vec<Ellipse>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let ellipse = |step: i32| {
-            let rho = 1.0 + 0.02 * 1.35f64.powi(step);
-            let axis = f64::midpoint(rho, 1.0 / rho);
+        let ellipse = |excess: f64| {
+            let rho = 1.0 + excess;
+            let axis = 0.5 * (rho + 1.0 / rho);
             [ln1(4.0 * rho / (rho - 1.0)), ln1(rho), (axis - 1.0) / 2.0]
         };
-        (0..36).map(ellipse).collect()
+        // Products, not a power: the same bits everywhere.
+        let excesses = std::iter::successors(Some(0.02), |last| Some(1.35 * last));
+        excesses.take(36).map(ellipse).collect()
     })
 }
 

@@ -17,22 +17,22 @@ fn enumerated(
     let rows = Wide::from(background.len() as f64);
     let of_subset = |subset: usize| {
         let mixed = |z: &Vec<f64>| -> Vec<f64> {
-            (0..columns).map(|j| if subset >> j & 1 == 1 { x[j] } else { z[j] }).collect()
+            (0..columns).map(|j| if (subset >> j) & 1 == 1 { x[j] } else { z[j] }).collect()
         };
         let sum = background.iter().map(|z| value(&mixed(z))).fold(Wide::ZERO, |sum, v| sum + v);
         sum / rows
     };
-    let values: Vec<Wide> = (0..1 << columns).map(of_subset).collect();
+    let values: Vec<Wide> = (0..1usize << columns).map(of_subset).collect();
     let factorial = |n: usize| (1..=n).fold(Wide::ONE, |product, k| product * Wide::from(k as f64));
     let largest =
         values.iter().fold(Wide::ZERO, |most, v| if v.abs() > most { v.abs() } else { most });
     (0..columns)
         .map(|j| {
-            let without = (0..1usize << columns).filter(|subset| subset >> j & 1 == 0);
+            let without = (0..1usize << columns).filter(|subset| (subset >> j) & 1 == 0);
             let sum = without.fold(Wide::ZERO, |sum, subset| {
                 let size = subset.count_ones() as usize;
                 let weight = factorial(size) * factorial(columns - size - 1) / factorial(columns);
-                sum + weight * (values[subset | 1 << j] - values[subset])
+                sum + weight * (values[subset | (1 << j)] - values[subset])
             });
             [sum, largest * Wide::from(1e-25)]
         })

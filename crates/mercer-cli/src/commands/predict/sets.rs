@@ -23,7 +23,7 @@ use crate::queries::Queries;
 
 /// Sums over all chunks.
 #[derive(Default)]
-struct Tally {
+struct SetTally {
     queries: usize,
     by_ranges: usize,
     size: f64,
@@ -51,7 +51,7 @@ pub(super) fn run(
     let mut writer = Writer::open(predict, console)?;
     let mut chunks =
         Queries::open(&predict.input.data, input_options(&predict.input), model, console)?;
-    let mut tally = Tally::default();
+    let mut tally = SetTally::default();
     while let Some(chunk) = chunks.next_chunk(4096).with_context(source)? {
         stop.check()?;
         let start = Instant::now();
@@ -74,7 +74,7 @@ pub(super) fn run(
     Ok(DONE)
 }
 
-impl Tally {
+impl SetTally {
     fn add(&mut self, sets: &[SetDecision], targets: Option<Vec<Option<Answer>>>) {
         for set in sets {
             self.size += set.set.size();
@@ -122,11 +122,11 @@ impl Tally {
 
 /// Where sets go: a file that appears when it is complete, standard output, or nowhere.
 struct Writer {
-    sink: Option<Sink>,
+    sink: Option<SetSink>,
     is_jsonl: bool,
 }
 
-enum Sink {
+enum SetSink {
     Stdout,
     File(Box<AtomicFile>),
 }
@@ -145,10 +145,10 @@ impl Writer {
         let sink = match &predict.output {
             Some(path) if !is_standard(path) => {
                 let file = AtomicFile::create(path).with_context(|| path.display().to_string())?;
-                Some(Sink::File(Box::new(file)))
+                Some(SetSink::File(Box::new(file)))
             }
             None if console.json => None,
-            _ => Some(Sink::Stdout),
+            _ => Some(SetSink::Stdout),
         };
         let mut writer = Self { sink, is_jsonl };
         if !is_jsonl {
@@ -193,15 +193,15 @@ impl Writer {
     fn write(&mut self, text: &str) -> anyhow::Result<()> {
         match &mut self.sink {
             None => {}
-            Some(Sink::Stdout) => crate::output::line(format_args!("{}", printable(text))),
-            Some(Sink::File(file)) => writeln!(file, "{text}")?,
+            Some(SetSink::Stdout) => crate::output::line(format_args!("{}", printable(text))),
+            Some(SetSink::File(file)) => writeln!(file, "{text}")?,
         }
         Ok(())
     }
 
     fn finish(self) -> anyhow::Result<()> {
         match self.sink {
-            Some(Sink::File(file)) => Ok(file.commit()?),
+            Some(SetSink::File(file)) => Ok(file.commit()?),
             _ => Ok(()),
         }
     }
