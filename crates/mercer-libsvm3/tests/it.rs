@@ -186,11 +186,14 @@ fn objectives_at_a_tight_tolerance_are_libsvms() {
         ("values", "-s 4 -n 0.4 -c 2"),
     ] {
         for kernel in ["-t 0", "-t 1 -r 1 -g 0.2", "-t 2 -g 0.2"] {
-            if kind.starts_with("-s 1") && kernel == "-t 0" {
-                // Its margin is zero, and the objective is divided by its square.
+            // With a linear kernel the margin of nu-SVC is zero, and the objective is divided by its square; that of a
+            // one-class machine is zero, because the origin lies among the rows, and LIBSVM's rounding is all it prints.
+            if kernel == "-t 0" && (kind.starts_with("-s 1") || kind.starts_with("-s 2")) {
                 continue;
             }
-            let options = format!("{kind} {kernel} -e 0.0000001");
+            // In single precision LIBSVM does not end at 1e-7 with a linear kernel.
+            let tolerance = if kernel == "-t 0" { "0.00001" } else { "0.0000001" };
+            let options = format!("{kind} {kernel} -e {tolerance}");
             let words: Vec<&str> = options.split(' ').collect();
             let words = [&["svm-train"], &words[..], &[data, "model"]].concat();
             let objectives = |text: &str| {
