@@ -3,7 +3,8 @@
 certainties <- c("unsettled", "calibrated", "certified", "exact")
 
 predict.mercer <- function(object, newdata, type = c("label", "decision", "probability", "certainty"), budget = NULL,
-                           tolerance = NULL, threads = getOption("mercer.threads"), na.action = na.omit, ...) {
+                           tolerance = NULL, threshold = NULL, threads = getOption("mercer.threads"),
+                           na.action = na.omit, ...) {
   no_more(...)
   type <- match.arg(type)
   if (missing(newdata)) {
@@ -16,8 +17,8 @@ predict.mercer <- function(object, newdata, type = c("label", "decision", "proba
   switch(type,
          decision = named_matrix(scores_of(object, rows), rows),
          probability = named_matrix(probabilities_of(object, rows), rows),
-         label = labels_of(object, decide(object, rows, budget, tolerance, threads), rows),
-         certainty = certainty_frame(object, decide(object, rows, budget, tolerance, threads), rows))
+         label = labels_of(object, decide(object, rows, budget, tolerance, threshold, threads), rows),
+         certainty = certainty_frame(object, decide(object, rows, budget, tolerance, threshold, threads), rows))
 }
 
 named_matrix <- function(values, rows) {
@@ -25,8 +26,9 @@ named_matrix <- function(values, rows) {
   napredict(rows$act, values)
 }
 
-decide <- function(object, rows, budget, tolerance, threads) {
-  allowed <- c(limit(budget, "budget"), limit(tolerance, "tolerance"), limit(threads, "threads"))
+decide <- function(object, rows, budget, tolerance, threshold, threads) {
+  allowed <- c(limit(budget, "budget"), limit(tolerance, "tolerance"), limit(threads, "threads"),
+               border(object, threshold))
   if (!is.null(object$y_scale)) {
     allowed[2] <- allowed[2] / object$y_scale
   }
@@ -42,6 +44,17 @@ limit <- function(value, name) {
     stop("'", name, "' is one number, 0 or more", call. = FALSE)
   }
   as.double(value)
+}
+
+# The threshold of the machine's own score, or NA; the source's score may have the other sign.
+border <- function(object, threshold) {
+  if (is.null(threshold)) {
+    return(NA_real_)
+  }
+  if (!is.numeric(threshold) || length(threshold) != 1 || !is.finite(threshold)) {
+    stop("'threshold' is one number", call. = FALSE)
+  }
+  as.double(threshold) * object$direction
 }
 
 # Labels as the source of the model gives them: a factor, numbers, or TRUE and FALSE.

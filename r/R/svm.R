@@ -214,7 +214,7 @@ fit_of <- function(model, data) {
   } else {
     list(rows = data$source, center = data$center, scale = data$scale, names = rownames(data$source))
   }
-  decisions <- decide(model, rows, NULL, NULL, getOption("mercer.threads"))
+  decisions <- decide(model, rows, NULL, NULL, NULL, getOption("mercer.threads"))
   fitted <- labels_of(model, decisions, rows)
   scores <- named_matrix(scores_of(model, rows), rows)
   found <- list(fitted = fitted, decision.values = scores)

@@ -23,6 +23,8 @@ static mercer_query_options options_of(const mercer_model *model, SEXP given) {
     if (!ISNAN(number[0])) options.budget = (uint64_t)number[0];
     if (!ISNAN(number[1])) options.tolerance = number[1];
     if (!ISNAN(number[2])) options.threads = (size_t)number[2];
+    options.has_threshold = !ISNAN(number[3]);
+    options.threshold = options.has_threshold ? number[3] : 0;
     return options;
 }
 

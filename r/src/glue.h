@@ -21,8 +21,9 @@ typedef struct {
     const double *values;
 } queries;
 
-/* Rows that are handed to the library at once: R can be interrupted in between, and memory stays bounded. */
-#define CHUNK ((R_xlen_t)1 << 18)
+/* Rows that are handed to the library at once: R can be interrupted in between, and the arrays of a chunk are used again for
+   the next one, so that their memory is in the cache. */
+#define CHUNK ((R_xlen_t)1 << 14)
 
 /* Arrays for one chunk, used again for the next. */
 typedef struct {

@@ -27,7 +27,9 @@ fn run(mut args: Args) -> Result<ExitCode> {
     workspace::run(&mut workspace.cargo(words))?;
     let built = workspace.target.join("release");
     let lib = prefix.join("lib");
-    install(&workspace, &built.join("libmercer_c.so"), &prefix)?;
+    let shared = built.join("libmercer.so");
+    link_with_versions(&workspace, &built.join("libmercer_c.a"), &shared)?;
+    install(&workspace, &shared, &prefix)?;
     copy(&built.join("libmercer_c.a"), &lib.join("libmercer.a"))?;
     for number in ["3", "4"] {
         let (from, to) = (format!("libmercer_libsvm{number}.so"), format!("libsvm.so.{number}"));
@@ -35,6 +37,23 @@ fn run(mut args: Args) -> Result<ExitCode> {
     }
     println!("clib: installed in {}", prefix.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Links the static library into a shared one whose symbols have versions. rustc links with a version script of its own that
+/// has no names, and linkers refuse a second one beside it; so its shared library has no versions.
+fn link_with_versions(workspace: &Workspace, archive: &Path, shared: &Path) -> Result<()> {
+    let mut gcc = workspace.command("gcc");
+    gcc.args(["-shared", "-Wl,--whole-archive"]).arg(archive).args([
+        "-Wl,--no-whole-archive",
+        "-Wl,--gc-sections",
+        "-Wl,--strip-debug",
+        "-Wl,-z,relro,-z,now",
+        "-Wl,-soname,libmercer.so.0",
+    ]);
+    let map = workspace.root.join("crates/mercer-c/mercer.map");
+    gcc.arg(format!("-Wl,--version-script={}", map.display()));
+    gcc.args(["-lgcc_s", "-lm", "-lpthread", "-ldl", "-lc", "-o"]).arg(shared);
+    workspace::run(&mut gcc).context("a C compiler is needed to link the library")
 }
 
 /// Installs a shared library that was built, with its header and its pkg-config file.

@@ -6,8 +6,9 @@ use anyhow::Result;
 use crate::workspace::{self, Workspace};
 
 /// Packages, and a file that each of them brings.
-const PACKAGES: [(&str, &str); 3] = [
+const PACKAGES: [(&str, &str); 4] = [
     ("libsvm-tools", "/usr/bin/svm-train"),
+    ("gnuplot-nox", "/usr/bin/gnuplot"),
     ("python3-libsvm", "/usr/lib/python3/dist-packages/svm.py"),
     ("valgrind", "/usr/bin/valgrind"),
 ];

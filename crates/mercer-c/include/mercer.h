@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 // Changes when a program that was compiled with another `mercer.h` can no longer use this library.
-#define MERCER_ABI_VERSION 0
+#define MERCER_ABI_VERSION 1
 
 // The kernel: `rbf(gamma=0.5)`.
 #define MERCER_KERNEL 0
@@ -89,6 +89,11 @@ typedef struct mercer_query_options {
   bool require_certified;
   // Threads for many rows: 0 means one for each core, 1 the caller's own.
   size_t threads;
+  // Whether the score is compared with `threshold`, not with 0: for two classes and novelty. Answers are then proved or
+  // exact, because a calibration was tested against 0.
+  bool has_threshold;
+  // The first class (an inlier) is answered where the score is above it.
+  double threshold;
 } mercer_query_options;
 
 // Rows, dense or compressed (CSR). `mercer_dense` and `mercer_csr` fill it; the arrays stay the caller's.

@@ -63,6 +63,11 @@ pub struct mercer_query_options {
     pub require_certified: bool,
     /// Threads for many rows: 0 means one for each core, 1 the caller's own.
     pub threads: usize,
+    /// Whether the score is compared with `threshold`, not with 0: for two classes and novelty. Answers are then proved or
+    /// exact, because a calibration was tested against 0.
+    pub has_threshold: bool,
+    /// The first class (an inlier) is answered where the score is above it.
+    pub threshold: f64,
 }
 
 /// The options that a model was tuned for: its budget and its tolerance, all cores.
@@ -83,6 +88,8 @@ pub unsafe extern "C" fn mercer_query_options_of(
             tolerance: own.tolerance.unwrap_or(-1.0),
             require_certified: false,
             threads: 0,
+            has_threshold: false,
+            threshold: 0.0,
         };
         Ok(())
     })
@@ -106,7 +113,10 @@ unsafe fn options_of(
     let require = if given.require_certified { Require::Certified } else { Require::Nothing };
     let budget = (given.budget > 0).then_some(given.budget);
     let tolerance = (given.tolerance >= 0.0).then_some(given.tolerance);
-    Ok((QueryOptions { budget, tolerance, require, ..QueryOptions::default() }, given.threads))
+    let threshold = given.has_threshold.then_some(given.threshold);
+    let options = QueryOptions { budget, tolerance, require, threshold };
+    options.check(&handle.model.machine).map_err(Failure::of(MERCER_ARGUMENT))?;
+    Ok((options, given.threads))
 }
 
 impl mercer_model {

@@ -24,7 +24,7 @@ pub use tune::*;
 use std::ffi::c_char;
 
 /// Changes when a program that was compiled with another `mercer.h` can no longer use this library.
-pub const MERCER_ABI_VERSION: u32 = 0;
+pub const MERCER_ABI_VERSION: u32 = 1;
 
 /// The `MERCER_ABI_VERSION` of the library that is loaded; compare it with that of the header.
 #[unsafe(no_mangle)]

@@ -90,6 +90,41 @@ static void answers_agree(const mercer_model *model) {
     for (size_t row = 0; row < ROWS / 2; row++) CHECK(half[row].low == batch[2 * row].low);
 }
 
+/* Labels against any threshold are those of the exact scores, also by a plan; other models refuse one. */
+static void thresholds_move_the_border(const mercer_model *model) {
+    mercer_decision found[ROWS];
+    double scores[ROWS];
+    mercer_rows rows = mercer_dense(values, ROWS, COLUMNS);
+    mercer_query_options options;
+    mercer_model *fast = NULL, *regression = NULL;
+    mercer_training training = mercer_training_default();
+    CHECK(mercer_scores(model, &rows, scores) == MERCER_OK);
+    CHECK(mercer_query_options_of(model, &options) == MERCER_OK && !options.has_threshold);
+    CHECK(mercer_compile(model, "cascade(low_precision, exact)", NULL, NULL, NULL, &fast) == MERCER_OK);
+    options.has_threshold = true;
+    for (int i = -2; i <= 2; i++) {
+        const mercer_model *models[2] = {model, fast};
+        int moved = 0;
+        options.threshold = i == 0 ? scores[7] : i * 0.4;
+        for (int m = 0; m < 2; m++) {
+            CHECK(mercer_decide(models[m], &rows, &options, found) == MERCER_OK);
+            for (int row = 0; row < ROWS; row++) {
+                CHECK(found[row].class_index == (scores[row] > options.threshold ? 0 : 1));
+                moved += found[row].class_index != (scores[row] > 0 ? 0 : 1);
+            }
+        }
+        CHECK(moved > 0 || i == 0);
+    }
+    options.threshold = NAN;
+    CHECK(mercer_decide(model, &rows, &options, found) == MERCER_ARGUMENT);
+    options.threshold = 0.5;
+    training.formulation = "epsilon_svr";
+    CHECK(mercer_train(&rows, targets, &training, &regression, NULL) == MERCER_OK);
+    CHECK(mercer_decide(regression, &rows, &options, found) == MERCER_ARGUMENT);
+    mercer_model_free(regression);
+    mercer_model_free(fast);
+}
+
 static void bad_input_is_refused(const mercer_model *model) {
     mercer_rows rows = mercer_dense(values, ROWS, COLUMNS), narrow = mercer_dense(values, 1, 2);
     mercer_rows nothing = mercer_dense(NULL, 1, COLUMNS), none = mercer_dense(NULL, 0, COLUMNS);
@@ -217,6 +252,7 @@ int main(int count, char **words) {
     CHECK(strlen(mercer_model_text(model, MERCER_DIGEST)) == 64);
     CHECK(strlen(mercer_model_text(model, MERCER_CONTRACT)) == 0);
     answers_agree(model);
+    thresholds_move_the_border(model);
     bad_input_is_refused(model);
     files_keep_labels(model);
     plans_keep_labels(model);

@@ -89,6 +89,80 @@ fn started(words: &[&str], folder: &Path) -> String {
 
 const C: &str = "-std=c99";
 
+/// The functions that the header declares.
+fn declared() -> Vec<String> {
+    let header = fs::read_to_string(home().join("include/mercer.h")).unwrap();
+    let code = header.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code: Vec<&str> = code.collect();
+    let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let mut names: Vec<String> = code
+        .join("\n")
+        .split('(')
+        .map(|before| before.rsplit(|c| !is_name(c)).next().unwrap_or_default().to_owned())
+        .filter(|name| name.starts_with("mercer_"))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// As `cargo xtask clib` links it: the static library with the versions of `mercer.map`.
+#[test]
+fn every_function_of_the_header_has_a_version() {
+    let map = fs::read_to_string(home().join("mercer.map")).unwrap();
+    let declared = declared();
+    assert!(declared.len() > 20, "{declared:?}");
+    let is_listed = |name: &String| map.lines().any(|line| line.trim() == format!("{name};"));
+    let missing: Vec<&String> = declared.iter().filter(|name| !is_listed(name)).collect();
+    assert!(missing.is_empty(), "mercer.map lacks {missing:?}");
+    let archive = library().join("libmercer_c.a");
+    if !cfg!(target_os = "linux") || !has("gcc") || !has("readelf") || !archive.exists() {
+        eprintln!("skipped: gcc, readelf or the static library is not there");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let shared = folder.path().join("libmercer.so.0");
+    let output = Command::new("gcc")
+        .args(["-shared", "-Wl,--whole-archive"])
+        .arg(&archive)
+        .args(["-Wl,--no-whole-archive", "-Wl,--gc-sections", "-Wl,-soname,libmercer.so.0"])
+        .arg(format!("-Wl,--version-script={}", home().join("mercer.map").display()))
+        .args(["-lgcc_s", "-lm", "-lpthread", "-ldl", "-lc", "-o"])
+        .arg(&shared)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let symbols = Command::new("readelf").args(["-W", "--dyn-syms"]).arg(&shared).output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let exported = |line: &&str| line.contains(" GLOBAL ") && !line.contains(" UND ");
+    let exported: Vec<&str> = symbols
+        .lines()
+        .filter(exported)
+        .filter_map(|line| line.split_whitespace().last())
+        .filter(|name| *name != "MERCER_0")
+        .collect();
+    for name in &declared {
+        assert!(exported.contains(&format!("{name}@@MERCER_0").as_str()), "{name}: {exported:?}");
+    }
+    assert_eq!(exported.len(), declared.len(), "nothing else is exported: {exported:?}");
+    // A program that was linked with it asks for the version.
+    let source = home().join("tests/checks.c");
+    let program = folder.path().join("program");
+    let output = Command::new("gcc")
+        .args([C, "-I"])
+        .arg(home().join("include"))
+        .args([&source, &shared])
+        .args(["-lm", "-lpthread", "-o"])
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = started(&[program.to_str().unwrap(), "few"], folder.path());
+    assert!(said.ends_with("done\n"), "{said}");
+    let needs = Command::new("readelf").args(["-W", "-V"]).arg(&program).output().unwrap();
+    assert!(String::from_utf8_lossy(&needs.stdout).contains("MERCER_0"));
+}
+
 #[test]
 fn programs_in_c_and_cpp_compile_without_a_warning_and_run() {
     if !cfg!(target_os = "linux") {

@@ -206,6 +206,8 @@ impl<'a> Compiler<'a> {
             calibration: None,
             tuning: None,
         };
+        // The plan packs the supports for itself; both would be the most memory that a compilation takes.
+        drop(exact);
         // What cannot be loaded must not be stored.
         let fitted = Plan::fitted(self.machine, &sections)?;
         let mut sizes = [0; 3];

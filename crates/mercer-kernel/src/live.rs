@@ -133,11 +133,17 @@ impl PackedColumns {
                 }
             }
         } else {
-            let mut scratch = CentredRow::default();
-            let SparseEntries { columns, values } = scratch.apply(row, &self.shifts);
-            for (column, x) in columns.iter().zip(values) {
-                sums[*column as usize % 8] += x * x;
+            // A value that equals its shift adds a zero, as if it were left out.
+            let mut add = |column: u32, x: f64| sums[column as usize % 8] += x * x;
+            let mut shifts = self.shifts.iter().copied().peekable();
+            for (column, value) in row.nonzeros() {
+                while let Some((before, shift)) = shifts.next_if(|(at, _)| *at < column) {
+                    add(before, -shift);
+                }
+                let shift = shifts.next_if(|(at, _)| *at == column).map_or(0.0, |(_, shift)| shift);
+                add(column, value - shift);
             }
+            shifts.for_each(|(column, shift)| add(column, -shift));
         }
         mercer_simd::fold8(&sums)
     }

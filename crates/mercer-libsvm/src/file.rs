@@ -21,8 +21,8 @@ const KERNELS: [&str; 5] = ["linear", "polynomial", "rbf", "sigmoid", "precomput
 /// The members of the model are null or point to as much as LIBSVM's README says; every row has an end.
 pub(crate) unsafe fn save(path: &Path, fields: &Fields) -> Result<(), String> {
     // SAFETY: as the caller of this function promises.
-    let content = unsafe { fields.content() };
-    if !content.is_whole(fields) {
+    let (content, is_whole) = unsafe { (fields.content(), fields.is_whole()) };
+    if !is_whole {
         return Err("members of the model are missing or do not fit together".to_owned());
     }
     // SAFETY: as the caller of this function promises.

@@ -1,4 +1,4 @@
-//! Fingerprints of models: 128 bits of what a prediction depends on. Two models with the same fingerprint are taken for
+//! Fingerprints of models that callers built: 128 bits of what a prediction depends on. Two models with the same fingerprint are taken for
 //! one; no address alone decides that.
 
 use crate::layout::Fields;
@@ -18,7 +18,7 @@ struct Hasher {
 }
 
 /// The two halves of a product of 128 bits, joined.
-fn folded(a: u64, b: u64) -> u64 {
+pub(crate) fn folded(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product as u64) ^ ((product >> 64) as u64)
 }
@@ -77,25 +77,10 @@ impl Hasher {
 }
 
 impl Fingerprint {
-    /// Of a model that this library allocated: its members, pointers included, and all numbers but the supports
-    /// themselves, which belong to the library or to the training data.
-    ///
-    /// # Safety
-    /// The members of the model are null or point to as much as LIBSVM's README says.
-    pub(crate) unsafe fn of_members(fields: &Fields) -> Self {
-        let mut hasher = Hasher::new();
-        hasher.head(fields);
-        hasher.pair(fields.supports.addr() as u64, fields.coefficients.addr() as u64);
-        hasher.pair(fields.rho.addr() as u64, fields.labels.addr() as u64);
-        // SAFETY: as the caller of this function promises.
-        unsafe { hasher.coefficients(fields) };
-        hasher.finish()
-    }
-
     /// Of everything that a prediction depends on, the supports included.
     ///
     /// # Safety
-    /// As [`Fingerprint::of_members`]; every row has an end.
+    /// The members of the model are null or point to as much as LIBSVM's README says; every row has an end.
     pub(crate) unsafe fn of_content(fields: &Fields) -> Self {
         let mut hasher = Hasher::new();
         hasher.head(fields);

@@ -1,11 +1,10 @@
 //! Training as LIBSVM does it, on Mercer's solver: pairs of classes, probabilities by folds that are drawn with `rand()` in
 //! LIBSVM's order, cross-validation. The structures of the interface are filled in `train.rs`.
 
-use std::fmt::Write as _;
-
 use mercer::data::{Dataset, Matrix, Targets};
 use mercer::machine::{ClassName, pairs};
 use mercer::query::Plan;
+use mercer::svm_train::{self, TrainingLines};
 use mercer::train::{Expansion, Trained, Training, formulation, train};
 
 use crate::direct;
@@ -141,7 +140,7 @@ impl Task<'_> {
         if classes < 2 {
             if self.is_whole {
                 info("WARNING: training data in only one class. See README for details.\n");
-                info("Total nSV = 0\n");
+                info(&svm_train::total(0));
             }
             let wants = self.is_whole && self.param.probability != 0;
             let probabilities =
@@ -178,18 +177,13 @@ impl Task<'_> {
                 let rows = groups.rows(i).len() + groups.rows(j).len();
                 let is_even = factor(i) == factor(j);
                 let cost = self.param.C * factor(i);
-                self.print_score(
-                    &trained,
-                    order[at].0,
-                    &scores[at],
-                    rows,
-                    is_even.then_some(cost),
-                )?;
+                let (place, rho) = (order[at].0, scores[at].rho);
+                self.print_score(&trained, place, rho, rows, is_even.then_some(cost))?;
             }
             let mut is_used = vec![false; self.targets.len()];
             scores.iter().flat_map(|score| &score.terms).for_each(|(row, _)| is_used[*row] = true);
             let used = is_used.iter().filter(|used| **used).count();
-            info(&format!("Total nSV = {used}\n"));
+            info(&svm_train::total(used));
         }
         let machine = Some(FittedMachine { plan: Plan::exact(&trained.machine), order });
         Ok(Fit { labels: groups.labels.clone(), scores, probabilities, machine })
@@ -205,7 +199,7 @@ impl Task<'_> {
         let score = fitted_score(&trained.expansions[0], 1.0);
         if self.is_whole {
             let rows = self.targets.len();
-            self.print_score(&trained, 0, &score, rows, Some(self.param.C))?;
+            self.print_score(&trained, 0, score.rho, rows, Some(self.param.C))?;
         }
         let machine = FittedMachine { plan: Plan::exact(&trained.machine), order: vec![(0, 1.0)] };
         let (labels, probabilities) = (Vec::new(), None);
@@ -259,41 +253,23 @@ impl Task<'_> {
         &self,
         trained: &Trained,
         place: usize,
-        score: &FittedScore,
+        rho: f64,
         rows: usize,
         cost: Option<f64>,
     ) -> Result<(), String> {
-        let report = &trained.report.subproblems[place];
-        let mut text = format!("*\noptimization finished, #iter = {}\n", report.iterations);
-        let share = score.terms.iter().map(|(_, beta)| beta.abs()).sum::<f64>() / rows as f64;
-        match (self.param.svm_type, cost) {
-            (svm_type::C_SVC | svm_type::EPSILON_SVR, Some(cost)) => {
-                let _ = writeln!(text, "nu = {:.6}", share / cost);
-            }
-            (svm_type::NU_SVC, _) => {
-                let _ = writeln!(text, "C = {:.6}", share / self.param.nu);
-            }
-            (svm_type::NU_SVR, _) => {
-                let _ = writeln!(text, "epsilon = {:.6}", self.tube(trained, score)?);
-            }
-            _ => {}
-        }
-        let _ = writeln!(text, "obj = {:.6}, rho = {:.6}", report.objective, score.rho);
-        let _ = writeln!(text, "nSV = {}, nBSV = {}", report.supports, report.bounded);
+        let lines = TrainingLines {
+            machine: &trained.machine,
+            subproblems: &trained.report.subproblems,
+            expansions: &trained.expansions,
+            svm_type: i64::from(self.param.svm_type),
+            nu: self.param.nu,
+            cost: self.param.C,
+            examples: &self.examples.rows,
+            targets: self.targets,
+        };
+        let text = lines.subproblem(place, rho, rows, cost).map_err(|error| error.to_string())?;
         info(&text);
         Ok(())
-    }
-
-    /// The epsilon that nu-SVR found: the distance of free support vectors from their targets.
-    fn tube(&self, trained: &Trained, score: &FittedScore) -> Result<f64, String> {
-        let limit = self.param.C * (1.0 - 1e-9);
-        let free = score.terms.iter().filter(|(_, beta)| beta.abs() < limit);
-        let free: Vec<usize> = free.map(|(row, _)| *row).collect();
-        let rows = self.examples.rows.select(free.iter().copied());
-        let scores = Plan::exact(&trained.machine).scores(&rows);
-        let scores = scores.map_err(|error| error.to_string())?;
-        let far = free.iter().zip(&scores).map(|(row, score)| (self.targets[*row] - score).abs());
-        Ok(far.sum::<f64>() / (free.len().max(1) as f64))
     }
 
     /// A and B of a pair: `svm_binary_svc_probability`.

@@ -22,11 +22,10 @@ fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
 }
 
 /// A model in memory of its own, known from now on.
-unsafe fn allocated<M: Layout>(fields: &Fields) -> *mut M {
+fn allocated<M: Layout>(fields: &Fields) -> *mut M {
     let model = memory::copied(&[M::of(fields)]);
     if !model.is_null() {
-        // SAFETY: the members were just made.
-        unsafe { known::remember(model.addr(), fields) };
+        known::remember(model.addr());
     }
     model
 }

@@ -14,12 +14,15 @@ mod fit;
 pub mod functions;
 mod known;
 mod layout;
+mod linear;
 mod memory;
 mod pack;
 mod predict;
 mod print;
 mod sigmoid;
+mod snapshot;
 mod train;
+mod workers;
 
 pub use layout::{Fields, Layout, svm_model_3, svm_model_4, svm_node, svm_parameter, svm_problem};
 pub use print::PrintFunction;

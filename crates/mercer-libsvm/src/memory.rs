@@ -121,13 +121,55 @@ impl Fields {
         unsafe { slice(self.per_class, self.classes) }
     }
 
+    /// The number of support vectors, never negative.
+    pub(crate) fn vectors(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(0)
+    }
+
+    /// How many arrays of coefficients there are.
+    fn arrays(&self) -> c_int {
+        if self.param.is_classification() { self.classes.saturating_sub(1) } else { 1 }
+    }
+
+    /// Whether all numbers that a prediction needs are there.
+    ///
+    /// # Safety
+    /// As [`Fields::rho`].
+    pub(crate) unsafe fn is_whole(&self) -> bool {
+        // SAFETY: as the caller of this function promises.
+        let (rho, labels, per_class) = unsafe { (self.rho(), self.labels(), self.per_class()) };
+        // SAFETY: as the caller of this function promises.
+        let arrays = unsafe { slice(self.coefficients, self.arrays()) };
+        let is_classes = || {
+            let sum: i64 = per_class.iter().map(|one| i64::from(*one)).sum();
+            labels.len() == self.class_count()
+                && per_class.len() == self.class_count()
+                && per_class.iter().all(|one| *one >= 0)
+                && sum == i64::from(self.count)
+        };
+        let has_vectors = self.count == 0 || (self.count > 0 && !self.supports.is_null());
+        has_vectors
+            && rho.len() == self.scores()
+            && arrays.len() == usize::try_from(self.arrays()).unwrap_or(0)
+            && (self.count == 0 || arrays.iter().all(|array| !array.is_null()))
+            && (!self.param.is_classification() || is_classes())
+    }
+
+    /// One array of coefficients of a model that is whole.
+    ///
+    /// # Safety
+    /// As [`Fields::rho`]; the model is whole, and there is such an array.
+    pub(crate) unsafe fn coefficients_at<'a>(&self, array: usize) -> &'a [f64] {
+        // SAFETY: as the caller of this function promises.
+        unsafe { slice(*self.coefficients.add(array), self.count) }
+    }
+
     /// The coefficients of the supports: one array, or `nr_class - 1` of them.
     ///
     /// # Safety
     /// As [`Fields::rho`].
     pub(crate) unsafe fn coefficients<'a>(&self) -> impl Iterator<Item = &'a [f64]> + use<'a> {
-        let arrays = if self.param.is_classification() { self.classes - 1 } else { 1 };
-        let count = self.count;
+        let (arrays, count) = (self.arrays(), self.count);
         // SAFETY: as the caller of this function promises.
         let arrays = unsafe { slice(self.coefficients, arrays) };
         // SAFETY: as the caller of this function promises.
@@ -150,30 +192,5 @@ impl Fields {
                 per_class: self.per_class(),
             }
         }
-    }
-}
-
-impl Content<'_> {
-    /// Whether all numbers that a prediction needs are there.
-    pub(crate) fn is_whole(&self, fields: &Fields) -> bool {
-        let count = usize::try_from(fields.count).unwrap_or(0);
-        let arrays = if fields.param.is_classification() {
-            let classes = fields.class_count();
-            let sum: i64 = self.per_class.iter().map(|one| i64::from(*one)).sum();
-            if self.labels.len() != classes
-                || self.per_class.len() != classes
-                || self.per_class.iter().any(|one| *one < 0)
-                || sum != count as i64
-            {
-                return false;
-            }
-            classes.saturating_sub(1)
-        } else {
-            1
-        };
-        self.supports.len() == count
-            && self.coefficients.len() == arrays
-            && self.coefficients.iter().all(|array| array.len() == count)
-            && self.rho.len() == fields.scores()
     }
 }

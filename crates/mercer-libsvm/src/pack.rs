@@ -6,17 +6,23 @@ use std::sync::OnceLock;
 use mercer::compile::compile;
 use mercer::data::{Matrix, MatrixBuilder};
 use mercer::machine::{Answer, ClassName, Machine, Output, Scheme, Score};
-use mercer::query::{Plan, QueryOptions};
+use mercer::query::Plan;
 use mercer::spec::Spec;
 
 use crate::direct;
 use crate::layout::{Fields, kernel_type, svm_node, svm_parameter, svm_type};
+use crate::linear::Linear;
 use crate::memory::Content;
+use crate::workers::Planned;
 
 /// Models with fewer supports are evaluated as LIBSVM does: packing a query takes longer.
 pub(crate) const FEW: usize = 24;
 /// Entries of a row from which on integers are faster than f64.
 const WIDE: usize = 24;
+/// Supports from which on their Gaussians are faster in f32.
+const MANY: usize = 128;
+/// One entry of so many must not be zero.
+const LEAST_SHARE: usize = 16;
 
 /// How models answer: `MERCER_SVM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,94 +62,9 @@ pub(crate) enum Pack {
     /// In LIBSVM's own way.
     Direct,
     /// By a plan.
-    Planned(Box<Plan>),
+    Planned(Planned),
     /// By one sum over the columns for each score: a linear kernel.
     Linear(Linear),
-}
-
-/// The scores of a linear kernel: `w · x - rho`.
-#[derive(Debug)]
-pub(crate) struct Linear {
-    /// One number for each index, score after score.
-    weights: Vec<Vec<f64>>,
-    /// The same sums of absolute values.
-    sizes: Vec<Vec<f64>>,
-    rho: Vec<f64>,
-    output: LinearOutput,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum LinearOutput {
-    Classes(usize),
-    Novelty,
-    Value,
-}
-
-/// Scores within this share of their terms are left to LIBSVM's own sums, whose rounding decides: 1e6 roundings.
-const TIE: f64 = 1e6 * f64::EPSILON;
-/// Indices of a linear model at most: beyond them a table of weights is not worth its memory.
-const MOST_WEIGHTS: usize = 1 << 24;
-
-impl Linear {
-    /// `None` if a row is not regular, or indices are very large.
-    fn new(fields: &Fields, content: &Content<'_>) -> Option<Self> {
-        if !content.supports.iter().all(|row| is_regular(row)) {
-            return None;
-        }
-        let last = content.supports.iter().filter_map(|row| row.last()).map(|node| node.index);
-        let width = usize::try_from(last.max().unwrap_or(0)).ok()? + 1;
-        let betas = coefficients(fields, content);
-        if width.checked_mul(betas.len())? > MOST_WEIGHTS {
-            return None;
-        }
-        let zeros = vec![vec![0.0; width]; betas.len()];
-        let (mut weights, mut sizes) = (zeros.clone(), zeros);
-        for (score, betas) in betas.iter().enumerate() {
-            for (row, beta) in content.supports.iter().zip(betas).filter(|(_, beta)| **beta != 0.0)
-            {
-                for node in *row {
-                    let term = beta * node.value;
-                    weights[score][node.index as usize] += term;
-                    sizes[score][node.index as usize] += term.abs();
-                }
-            }
-        }
-        let output = match fields.param.svm_type {
-            svm_type::ONE_CLASS => LinearOutput::Novelty,
-            _ if fields.param.is_classification() => LinearOutput::Classes(fields.class_count()),
-            _ => LinearOutput::Value,
-        };
-        let finite = weights.iter().flatten().chain(content.rho).all(|value| value.is_finite());
-        finite.then(|| Self { weights, sizes, rho: content.rho.to_vec(), output })
-    }
-
-    /// The scores of a regular row; `None` if one may have the other sign.
-    fn values(&self, query: &[svm_node]) -> Option<Vec<f64>> {
-        if !is_regular(query) {
-            return None;
-        }
-        let score = |at: usize| {
-            let (weights, sizes) = (&self.weights[at], &self.sizes[at]);
-            let (mut sum, mut size) = (0.0, 0.0);
-            for node in query.iter().take_while(|node| (node.index as usize) < weights.len()) {
-                let index = node.index as usize;
-                sum += weights[index] * node.value;
-                size += sizes[index] * node.value.abs();
-            }
-            let (score, size) = (sum - self.rho[at], size + self.rho[at].abs());
-            (score.is_finite() && score.abs() > TIE * size).then_some(score)
-        };
-        (0..self.rho.len()).map(score).collect()
-    }
-
-    fn answer(&self, query: &[svm_node]) -> Option<Answer> {
-        let values = self.values(query)?;
-        Some(match self.output {
-            LinearOutput::Classes(classes) => Answer::Class(direct::vote(classes, &values)),
-            LinearOutput::Novelty => Answer::Inlier(values[0] > 0.0),
-            LinearOutput::Value => Answer::Value(values[0]),
-        })
-    }
 }
 
 impl Pack {
@@ -171,7 +92,7 @@ impl Pack {
         log(|| {
             format!("a model of {} vectors is answered by {}", content.supports.len(), plan.spec())
         });
-        Self::Planned(Box::new(plan))
+        Self::Planned(Planned::new(plan))
     }
 
     /// The class, by place, or the value of a row; `None` where only LIBSVM's own way gives an answer.
@@ -179,10 +100,7 @@ impl Pack {
         match self {
             Self::Direct => None,
             Self::Linear(linear) => linear.answer(query),
-            Self::Planned(plan) => {
-                let answers = plan.decide_with(&row(query)?, &QueryOptions::default()).ok()?;
-                answers.decisions.first().map(|decision| decision.answer)
-            }
+            Self::Planned(planned) => planned.answer(query),
         }
     }
 
@@ -191,7 +109,7 @@ impl Pack {
         match self {
             Self::Direct => None,
             Self::Linear(linear) => linear.values(query),
-            Self::Planned(plan) => plan.scores(&row(query)?).ok(),
+            Self::Planned(planned) => planned.values(query),
         }
     }
 }
@@ -230,12 +148,8 @@ pub(crate) fn matrix<'a>(rows: impl Iterator<Item = &'a [svm_node]>) -> Option<M
     Some(builder.finish(columns))
 }
 
-fn row(query: &[svm_node]) -> Option<Matrix> {
-    matrix(std::iter::once(query))
-}
-
 /// The coefficients of all supports, score after score.
-fn coefficients(fields: &Fields, content: &Content<'_>) -> Vec<Vec<f64>> {
+pub(crate) fn coefficients(fields: &Fields, content: &Content<'_>) -> Vec<Vec<f64>> {
     if !fields.param.is_classification() {
         return vec![content.coefficients[0].to_vec()];
     }
@@ -270,19 +184,24 @@ fn machine(fields: &Fields, content: &Content<'_>) -> Option<Machine> {
 
 /// A plan that is no slower than the exact one on the average, chosen without a sample.
 fn plan(machine: &Machine, mode: Mode) -> Plan {
-    let stage = match machine.output() {
-        // The answer is the exact score.
-        Output::Value => None,
-        _ if mode != Mode::Certified => None,
-        _ if machine.supports().nonzeros() >= WIDE * machine.supports().rows() => {
-            Some("low_precision")
-        }
-        _ => None,
+    let has_labels = *machine.output() != Output::Value;
+    let planned = if mode == Mode::Certified && has_labels && is_faster_in_low_precision(machine) {
+        let cascade = Spec::new("cascade").with(Spec::new("low_precision")).with("exact");
+        let sections = compile(machine, &cascade, None).ok();
+        sections.and_then(|sections| Plan::fitted(machine, &sections).ok())
+    } else {
+        // The value of a regression is the exact score.
+        None
     };
-    let planned = stage.and_then(|stage| {
-        let cascade = Spec::new("cascade").with(Spec::new(stage)).with("exact");
-        let sections = compile(machine, &cascade, None).ok()?;
-        Plan::fitted(machine, &sections).ok()
-    });
     planned.unwrap_or_else(|| Plan::exact(machine))
+}
+
+/// Whether integers or f32 are faster than f64: products of long rows are, and Gaussians of many supports, whose
+/// exponentials are most of the work. Very sparse rows are walked by their entries instead.
+fn is_faster_in_low_precision(machine: &Machine) -> bool {
+    let supports = machine.supports();
+    let (rows, entries) = (supports.rows(), supports.nonzeros());
+    let is_dense = entries.saturating_mul(LEAST_SHARE) >= rows.saturating_mul(supports.columns());
+    let is_gaussian = machine.kernel().spec().name() == "rbf";
+    is_dense && (entries >= WIDE * rows || (is_gaussian && rows >= MANY))
 }

@@ -5,11 +5,14 @@ use mercer::machine::Answer;
 use crate::direct;
 use crate::known;
 use crate::layout::{Fields, MARKS, svm_node, svm_type};
-use crate::memory::{self, Content};
+use crate::memory;
 use crate::pack::{FEW, Mode};
 
 /// The least probability of a class in a pair: LIBSVM's.
 const LEAST: f64 = 1e-7;
+
+/// So many decision values lie on the stack.
+const SCORES_ON_STACK: usize = 16;
 
 /// A model and one query.
 pub(crate) struct Prediction<'a> {
@@ -40,7 +43,7 @@ impl<'a> Prediction<'a> {
                 None => {}
             }
         }
-        self.label_of(&self.direct_values())
+        self.with_direct_values(|values| self.label_of(values))
     }
 
     /// `svm_predict_values`: all decision values, and the label that they give.
@@ -50,7 +53,7 @@ impl<'a> Prediction<'a> {
             // SAFETY: as the caller of `new` promised.
             values = unsafe { known::pack(self.address, &self.fields) }.values(self.query);
         }
-        let values = values.unwrap_or_else(|| self.direct_values());
+        let values = values.unwrap_or_else(|| self.with_direct_values(<[f64]>::to_vec));
         let label = self.label_of(&values);
         (values, label)
     }
@@ -83,21 +86,24 @@ impl<'a> Prediction<'a> {
     }
 
     /// LIBSVM's own sums. Values that are no numbers are left out of the row.
-    fn direct_values(&self) -> Vec<f64> {
-        // SAFETY: as the caller of `new` promised.
-        let content: Content<'_> = unsafe { self.fields.content() };
-        let mut values = vec![0.0; self.fields.scores()];
-        if !content.is_whole(&self.fields) {
-            return values;
-        }
+    fn with_direct_values<T>(&self, work: impl FnOnce(&[f64]) -> T) -> T {
+        let (mut on_stack, mut on_heap) = ([0.0; SCORES_ON_STACK], Vec::new());
+        let values = match self.fields.scores() {
+            count if count <= SCORES_ON_STACK => &mut on_stack[..count],
+            count => {
+                on_heap.resize(count, 0.0);
+                &mut on_heap[..]
+            }
+        };
         let finite: Vec<svm_node>;
         let mut query = self.query;
         if query.iter().any(|node| !node.value.is_finite()) {
             finite = query.iter().filter(|node| node.value.is_finite()).copied().collect();
             query = &finite;
         }
-        direct::decision_values(&self.fields, &content, query, &mut values);
-        values
+        // SAFETY: as the caller of `new` promised.
+        unsafe { direct::decision_values(&self.fields, query, values) };
+        work(values)
     }
 
     fn label_of(&self, values: &[f64]) -> f64 {

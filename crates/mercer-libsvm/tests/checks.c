@@ -199,6 +199,39 @@ static void check_models_of_callers(void) {
     free(m);
 }
 
+/* Supports of a model of the library, changed in place: a change of all of them is noticed at once, a change of one entry
+   after as many predictions as there are supports, at most. */
+static void check_supports_changed_in_place(void) {
+    struct svm_parameter p = usual(C_SVC, RBF);
+    struct svm_problem problem = {ROWS, targets, rows};
+    struct svm_model *models[2], *m;
+    double before, after;
+    int i, k;
+    make_rows(2);
+    models[0] = svm_train(&problem, &p);
+    CHECK(svm_save_model("in_place", models[0]) == 0);
+    models[1] = svm_load_model("in_place");
+    CHECK(models[1] != NULL);
+    for (k = 0; k < 2; k++) {
+        m = models[k];
+        compare(m);
+        svm_predict_values(m, rows[3], &before);
+        for (i = 0; i < m->l; i++) m->SV[i][0].value += 0.5;
+        svm_predict_values(m, rows[3], &after);
+        CHECK(before != after);
+        compare(m);
+        compare(m);
+        m->SV[m->l / 2][COLUMNS - 1].value -= 2;
+        for (i = 0; i < m->l; i++) svm_predict(m, rows[3]);
+        compare(m);
+        /* A row that ends earlier. */
+        m->SV[m->l / 3][1].index = -1;
+        for (i = 0; i < m->l; i++) svm_predict(m, rows[3]);
+        compare(m);
+        svm_free_and_destroy_model(&models[k]);
+    }
+}
+
 static void check_probabilities(int few) {
     struct svm_parameter p = usual(C_SVC, RBF);
     struct svm_problem problem = {ROWS, targets, rows};
@@ -342,6 +375,7 @@ int main(int count, char **words) {
     check_all_types(few);
     CHECK(printed > 0);
     check_models_of_callers();
+    check_supports_changed_in_place();
     check_probabilities(few);
     check_nonsense();
     check_threads();

@@ -25,6 +25,11 @@ pub(crate) struct CoefficientChunk {
     pub(crate) values: Vec<f64>,
 }
 
+/// Supports of one class, if all have as many.
+fn rows_per_class(machine: &Machine) -> usize {
+    machine.supports().rows() / machine.classes().len().max(1)
+}
+
 impl Coefficients {
     pub(crate) fn new(machine: &Machine) -> Self {
         Self::with(machine, |_, beta| beta)
@@ -32,10 +37,13 @@ impl Coefficients {
 
     /// Coefficients of the machine after a function of the support and the coefficient.
     pub(crate) fn with(machine: &Machine, map: impl Fn(usize, f64) -> f64) -> Self {
-        let rows = machine.supports().rows();
         // Long chunks amortise the call; short ones skip more zeros where classes are small.
-        let rows_per_class = rows / machine.classes().len().max(1);
-        let chunk_rows = if rows_per_class >= 400 { 192 } else { 48 };
+        let chunk_rows = if rows_per_class(machine) >= 400 { 192 } else { 48 };
+        Self::in_chunks(machine, chunk_rows, map)
+    }
+
+    fn in_chunks(machine: &Machine, chunk_rows: usize, map: impl Fn(usize, f64) -> f64) -> Self {
+        let rows = machine.supports().rows();
         let mut chunks: Vec<CoefficientChunk> = Vec::new();
         chunks.resize_with(rows.div_ceil(chunk_rows), CoefficientChunk::default);
         for (number, score) in (0u32..).zip(machine.scores()) {
@@ -56,15 +64,19 @@ impl Coefficients {
 
     /// The largest size of a coefficient of each support, over all scores: chunk by chunk one row.
     pub(crate) fn sizes(machine: &Machine, map: impl Fn(usize, f64) -> f64) -> CoefficientSizes {
-        let mut sizes = Self::with(machine, |support, beta| map(support, beta).abs());
-        for chunk in &mut sizes.chunks {
-            let mut most = vec![0.0f64; sizes.chunk_rows];
-            for row in chunk.values.chunks_exact(sizes.chunk_rows) {
+        Self::with(machine, |support, beta| map(support, beta).abs()).largest()
+    }
+
+    /// The largest of the coefficients of each support, none of them negative.
+    fn largest(mut self) -> CoefficientSizes {
+        for chunk in &mut self.chunks {
+            let mut most = vec![0.0f64; self.chunk_rows];
+            for row in chunk.values.chunks_exact(self.chunk_rows) {
                 most.iter_mut().zip(row).for_each(|(most, size)| *most = larger(*most, *size));
             }
             chunk.values = most;
         }
-        CoefficientSizes(sizes)
+        CoefficientSizes(self)
     }
 
     /// Adds the kernel values of one query against supports `first..first + values.len()` to the eight
@@ -77,10 +89,9 @@ impl Coefficients {
             let count = (self.chunk_rows - inside).min(values.len() - at);
             let CoefficientChunk { scores, values: betas } = &self.chunks[chunk];
             let values = &values[at..at + count];
-            for (score, betas) in scores.iter().zip(betas.chunks_exact(self.chunk_rows)) {
-                let betas = &betas[inside..inside + count];
-                let partial = &mut partials[*score as usize..=*score as usize];
-                mercer_simd::weighted_sums(isa, values, 0, &[betas], partial);
+            if !scores.is_empty() {
+                let (rows, stride) = (&betas[inside..], self.chunk_rows);
+                mercer_simd::scattered_sums(isa, values, rows, stride, scores, partials);
             }
             at += count;
         }
@@ -134,9 +145,14 @@ pub(crate) struct SumsAndSizes<'a> {
 impl CoefficientsF32 {
     /// `None` if the coefficients cannot be scaled.
     pub(crate) fn new(machine: &Machine) -> Option<Self> {
-        let (wide, sizes) =
-            (Coefficients::new(machine), Coefficients::sizes(machine, |_, beta| beta));
-        let sizes = sizes.0;
+        // Each chunk ends with a sum across the chains of every score; that costs more than some zeros.
+        let chunk_rows = match rows_per_class(machine) {
+            0..100 => 48,
+            100..200 => 96,
+            _ => 192,
+        };
+        let wide = Coefficients::in_chunks(machine, chunk_rows, |_, beta| beta);
+        let sizes = Coefficients::in_chunks(machine, chunk_rows, |_, beta| beta.abs()).largest().0;
         let all = sizes.chunks.iter().flat_map(|chunk| &chunk.values);
         let most = largest(all.copied());
         if !(1e-250..=1e250).contains(&most) {

@@ -76,6 +76,6 @@ pub use queries::{
 pub use real::{Real, add_row, chain, row_dot, scale_row};
 pub use score_table::{BinnedRows, ScoreTable, TableShape, sum_entries};
 pub use slices::{distances, exp, gaussian, ln, polynomial, sqrt, tanh};
-pub use sums::{dot, dot_sparse, fold8, scatter_column, weighted_sums};
+pub use sums::{dot, dot_sparse, fold8, scatter_column, scattered_sums, weighted_sums};
 pub use sums32::weighted_sums32;
 pub use terms::{LEAST_POWER, Term};

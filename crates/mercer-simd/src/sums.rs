@@ -110,22 +110,32 @@ impl WeightedSums<'_> {
         for s in 0..S {
             rows[s] = &self.coefficients[first + s][self.first_index..][..self.values.len()];
         }
-        let partials = &mut self.partials[first..][..S];
-        // SAFETY: each row is as long as the values, there are `S` partial sums, and `B` is the
-        // backend of the target features this body was inlined into.
-        unsafe {
-            if B::V64::LANES == 8 {
-                add_blocks::<B::V64, 1, S>(self.values, rows, partials);
-            } else {
-                add_blocks::<B::V64, 2, S>(self.values, rows, partials);
-            }
+        add_rows::<B, S>(self.values, rows, &mut self.partials[first..][..S]);
+    }
+}
+
+/// Adds the values times `S` rows to `S` times eight partial sums.
+#[inline(always)]
+fn add_rows<B: SimdBackend, const S: usize>(
+    values: &[f64],
+    rows: [&[f64]; S],
+    partials: &mut [[f64; 8]],
+) {
+    assert!(rows.iter().all(|row| row.len() == values.len()) && partials.len() == S, "checked");
+    // SAFETY: each row is as long as the values, there are `S` partial sums, and `B` is the
+    // backend of the target features this body was inlined into.
+    unsafe {
+        if B::V64::LANES == 8 {
+            add_blocks::<B::V64, 1, S>(values, rows, partials);
+        } else {
+            add_blocks::<B::V64, 2, S>(values, rows, partials);
         }
-        let done = self.values.len() / 8 * 8;
-        for s in 0..S {
-            let pairs = self.values[done..].iter().zip(&rows[s][done..]);
-            for (sum, (value, coefficient)) in partials[s].iter_mut().zip(pairs) {
-                *sum = value.mul_add(*coefficient, *sum);
-            }
+    }
+    let done = values.len() / 8 * 8;
+    for s in 0..S {
+        let pairs = values[done..].iter().zip(&rows[s][done..]);
+        for (sum, (value, coefficient)) in partials[s].iter_mut().zip(pairs) {
+            *sum = value.mul_add(*coefficient, *sum);
         }
     }
 }
@@ -199,6 +209,64 @@ pub fn weighted_sums(
     assert!(first_index.is_multiple_of(8), "pieces start at multiples of eight");
     assert_eq!(coefficients.len(), partials.len(), "one row of coefficients per score");
     isa.run(WeightedSums { values, first_index, coefficients, partials });
+}
+
+struct ScatteredSums<'a> {
+    values: &'a [f64],
+    rows: &'a [f64],
+    stride: usize,
+    scores: &'a [u32],
+    partials: &'a mut [[f64; 8]],
+}
+
+impl ScatteredSums<'_> {
+    /// `S` scores from `first` on share the loads of the values.
+    #[inline(always)]
+    fn scores<B: SimdBackend, const S: usize>(&mut self, first: usize) {
+        let mut rows = [self.values; S];
+        let mut sums = [[0.0; 8]; S];
+        for s in 0..S {
+            rows[s] = &self.rows[(first + s) * self.stride..][..self.values.len()];
+            sums[s] = self.partials[self.scores[first + s] as usize];
+        }
+        add_rows::<B, S>(self.values, rows, &mut sums);
+        for s in 0..S {
+            self.partials[self.scores[first + s] as usize] = sums[s];
+        }
+    }
+}
+
+impl Task for ScatteredSums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<B: SimdBackend>(mut self) {
+        let scores = self.scores.len();
+        for first in (0..scores).step_by(4) {
+            match scores - first {
+                1 => self.scores::<B, 1>(first),
+                2 => self.scores::<B, 2>(first),
+                3 => self.scores::<B, 3>(first),
+                _ => self.scores::<B, 4>(first),
+            }
+        }
+    }
+}
+
+/// As [`weighted_sums`], for rows of coefficients that lie `stride` apart: row `s` belongs to the partial sums number
+/// `scores[s]`. The bits are those of one call for each row; a score is named once.
+///
+/// # Panics
+/// If a row is shorter than the values, or a score has no partial sums.
+pub fn scattered_sums(
+    isa: Isa,
+    values: &[f64],
+    rows: &[f64],
+    stride: usize,
+    scores: &[u32],
+    partials: &mut [[f64; 8]],
+) {
+    isa.run(ScatteredSums { values, rows, stride, scores, partials });
 }
 
 /// The sum of eight partial sums by a fixed tree.

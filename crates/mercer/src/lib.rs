@@ -21,6 +21,7 @@
 //! ```
 
 pub mod printf;
+pub mod svm_train;
 pub mod threads;
 
 pub use mercer_compile as compile;

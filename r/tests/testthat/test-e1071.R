@@ -63,6 +63,25 @@ test_that("nu-classification, one-classification and regressions are converted, 
   }
 })
 
+test_that("labels against a threshold are those of the decision values", {
+  two <- droplevels(iris[iris$Species != "setosa", ])
+  models <- list(accelerate(e1071::svm(Species ~ ., two)),
+                 accelerate(e1071::svm(Species ~ ., two), plan = "cascade(low_precision, exact)"),
+                 accelerate(kernlab::ksvm(Species ~ ., two)))
+  for (model in models) {
+    scores <- predict(model, two, type = "decision")
+    ends <- strsplit(colnames(scores), "/")[[1]]
+    for (threshold in c(-1, 0, 0.3)) {
+      expected <- factor(ifelse(scores[, 1] > threshold, ends[1], ends[2]), levels(two$Species))
+      expect_equal(as.character(predict(model, two, threshold = threshold)), as.character(expected))
+    }
+    expect_gt(sum(predict(model, two, threshold = 0.3) != predict(model, two)), 0)
+    expect_error(predict(model, two, threshold = NaN), "one number")
+  }
+  three <- accelerate(e1071::svm(Species ~ ., iris))
+  expect_error(predict(three, iris, threshold = 0.5), "threshold")
+})
+
 test_that("rows with missing values are treated as e1071 treats them", {
   source <- e1071::svm(Species ~ ., iris)
   fast <- accelerate(source)

@@ -73,8 +73,8 @@ test_that("errors are sentences", {
 test_that("no rows give no answers, and many rows are answered chunk by chunk", {
   model <- svm(x, iris$Species)
   expect_length(predict(model, x[0, , drop = FALSE]), 0)
-  many <- x[rep(1:150, length.out = 2^18 + 10), ]
+  many <- x[rep(1:150, length.out = 2 * 2^14 + 10), ]
   expect_identical(as.integer(predict(model, many)), rep(as.integer(predict(model, x)), length.out = nrow(many)))
   many[nrow(many), 1] <- NaN
-  expect_error(predict(model, many, na.action = na.pass), "rows after 262144")
+  expect_error(predict(model, many, na.action = na.pass), "rows after 32768")
 })

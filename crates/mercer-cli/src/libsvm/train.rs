@@ -14,9 +14,10 @@ use mercer::data::{Dataset, Targets};
 use mercer::kernel::KernelRef;
 use mercer::machine::{ClassName, Input, Model, Probabilities, Provenance, file};
 use mercer::query::Plan;
+use mercer::svm_train::{self, TrainingLines};
 use mercer::train::{
-    Calibrator, Cancel, Expansion, Folds, FormulationRef, Measure, Stop, TrainError, Trained,
-    Training, Validation, calibrate_probabilities, cross_validate, formulation, train,
+    Calibrator, Cancel, Folds, FormulationRef, Measure, Stop, TrainError, Trained, Training,
+    Validation, calibrate_probabilities, cross_validate, formulation, train,
 };
 
 use super::CommandLine;
@@ -365,34 +366,33 @@ impl SvmTraining<'_> {
     fn print(&self, trained: &Solution) -> anyhow::Result<()> {
         let classes = trained.machine.classes();
         let pairs: Vec<(usize, usize)> = mercer::machine::pairs(classes.len()).collect();
-        for (number, subproblem) in trained.subproblems.iter().enumerate() {
-            let learned = &trained.expansions[number];
+        let targets = match &self.data.targets {
+            Targets::Numbers(targets) => targets.as_slice(),
+            _ => &[],
+        };
+        let lines = TrainingLines {
+            machine: &trained.machine,
+            subproblems: &trained.subproblems,
+            expansions: &trained.expansions,
+            svm_type: self.options.kind,
+            nu: self.options.nu,
+            cost: self.options.cost,
+            examples: &self.data.examples,
+            targets,
+        };
+        for (number, learned) in trained.expansions.iter().enumerate() {
             let rows = match pairs.get(number) {
                 Some((first, second)) => {
                     self.count(&classes[*first]) + self.count(&classes[*second])
                 }
                 None => self.data.examples.rows(),
             };
-            println!("*");
-            println!("optimization finished, #iter = {}", subproblem.iterations);
-            // The sum of nothing is -0.
-            let sum = learned.coefficients.iter().map(|beta| beta.abs()).sum::<f64>() + 0.0;
-            let sum_per_row = sum / rows as f64;
-            match self.options.kind {
-                0 if self.has_equal_weights(classes, pairs.get(number)) => {
-                    println!("nu = {:.6}", sum_per_row / self.options.cost);
-                }
-                1 => println!("C = {:.6}", sum_per_row / self.options.nu),
-                3 => println!("nu = {:.6}", sum_per_row / self.options.cost),
-                4 => println!("epsilon = {:.6}", self.tube(trained, learned)?),
-                _ => {}
-            }
-            println!("obj = {:.6}, rho = {:.6}", subproblem.objective, learned.offset);
-            println!("nSV = {}, nBSV = {}", subproblem.supports, subproblem.bounded);
+            let cost = self.common_cost(classes, pairs.get(number));
+            print!("{}", lines.subproblem(number, learned.offset, rows, cost)?);
         }
         if self.options.kind < 2 {
             let all = trained.expansions.iter().flat_map(|expansion| &expansion.examples);
-            println!("Total nSV = {}", all.collect::<HashSet<_>>().len());
+            print!("{}", svm_train::total(all.collect::<HashSet<_>>().len()));
         }
         Ok(())
     }
@@ -402,27 +402,11 @@ impl SvmTraining<'_> {
         labels.iter().filter(|label| ClassName::Number(**label) == *class).count()
     }
 
-    /// Whether both classes have the same weight; LIBSVM prints nu only then.
-    fn has_equal_weights(&self, classes: &[ClassName], pair: Option<&(usize, usize)>) -> bool {
+    /// C of a pair of classes if both have the same; LIBSVM prints nu only then.
+    fn common_cost(&self, classes: &[ClassName], pair: Option<&(usize, usize)>) -> Option<f64> {
         let weight = |class: usize| self.weights.of(&classes[class]);
-        pair.is_none_or(|(first, second)| weight(*first) == weight(*second))
-    }
-
-    /// The epsilon that nu-SVR found: the mean distance of free support vectors from their targets, or the least distance of
-    /// those at their bound.
-    fn tube(&self, trained: &Solution, learned: &Expansion) -> anyhow::Result<f64> {
-        let Targets::Numbers(targets) = &self.data.targets else { return Ok(f64::NAN) };
-        let examples: Vec<usize> = learned.examples.iter().map(|row| *row as usize).collect();
-        let rows = self.data.examples.select(examples.iter().copied());
-        let scores = Plan::exact(&trained.machine).scores(&rows)?;
-        let limit = self.options.cost * (1.0 - 1e-9);
-        let far = examples.iter().zip(scores).map(|(row, score)| (targets[*row] - score).abs());
-        let (free, bounded): (Vec<_>, Vec<_>) =
-            far.zip(&learned.coefficients).partition(|(_, beta)| beta.abs() < limit);
-        if free.is_empty() {
-            return Ok(bounded.iter().map(|(far, _)| *far).fold(f64::INFINITY, f64::min));
-        }
-        Ok(free.iter().map(|(far, _)| far).sum::<f64>() / free.len() as f64)
+        let (first, second) = pair.map_or((1.0, 1.0), |(a, b)| (weight(*a), weight(*b)));
+        (first == second).then_some(self.options.cost * first)
     }
 
     fn probabilities(&self, model: &Model) -> anyhow::Result<Option<Probabilities>> {

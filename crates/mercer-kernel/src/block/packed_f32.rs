@@ -2,7 +2,7 @@
 //! f64 values with the bits of `Kernel::value` are in `packed`.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use mercer_data::{Matrix, Row};
 use mercer_simd::{DenseQueries32, Isa, Panels32, SparseQueries32};
@@ -17,7 +17,10 @@ const TILE_PANELS: usize = 2;
 /// Rows rounded to f32, in the live columns of a [`Packed`] and centred as there.
 #[derive(Debug)]
 pub struct PackedF32 {
-    panels: Panels32,
+    /// Packed when they are first needed.
+    panels: OnceLock<Panels32>,
+    /// What they are packed from; nothing where they were given packed.
+    rows: Option<Arc<Matrix>>,
     live: Arc<PackedColumns>,
 }
 
@@ -54,27 +57,39 @@ impl TileF32<'_> {
 }
 
 impl PackedF32 {
-    /// Memory of the packed rows.
+    /// Memory of the rows that are packed so far.
     pub fn bytes(&self) -> usize {
-        self.panels.bytes()
+        self.panels.get().map_or(0, Panels32::bytes)
     }
 
-    /// Rounds and packs the rows that `like` was packed from; `None` if they need too much memory.
-    pub fn aligned(like: &Packed, rows: &Matrix) -> Option<Self> {
+    /// The rows that `like` was packed from, rounded; `None` if they need too much memory. They are packed when they are
+    /// first needed: a caller that seldom computes in f32 does not hold them.
+    pub fn aligned(like: &Packed, rows: &Arc<Matrix>) -> Option<Self> {
         let live = Arc::clone(&like.live);
-        if !fits_panels(rows, live.len(), size_of::<f32>()) {
-            return None;
-        }
-        let mut scratch = CentredRow::default();
-        let panels = Panels32::pack(rows.rows(), live.len(), |row, out| {
-            let SparseEntries { columns, values } = scratch.apply(rows.row(row), live.shifts());
-            for (column, value) in columns.iter().zip(values) {
-                if let Some(slot) = live.slot(*column) {
-                    out[slot as usize] = *value as f32;
+        let fits = fits_panels(rows, live.len(), size_of::<f32>());
+        fits.then(|| Self { panels: OnceLock::new(), rows: Some(Arc::clone(rows)), live })
+    }
+
+    /// Packs the rows now, so that the first query does not wait for it.
+    pub fn pack(&self) {
+        self.panels();
+    }
+
+    fn panels(&self) -> &Panels32 {
+        let (rows, live) = (self.rows.as_ref(), &self.live);
+        self.panels.get_or_init(|| {
+            let mut scratch = CentredRow::default();
+            let fill = |row: usize, out: &mut [f32]| {
+                let Some(rows) = rows else { return };
+                let SparseEntries { columns, values } = scratch.apply(rows.row(row), live.shifts());
+                for (column, value) in columns.iter().zip(values) {
+                    if let Some(slot) = live.slot(*column) {
+                        out[slot as usize] = *value as f32;
+                    }
                 }
-            }
-        });
-        Some(Self { panels, live })
+            };
+            Panels32::pack(rows.map_or(0, |rows| rows.rows()), live.len(), fill)
+        })
     }
 
     /// Packs rows that are given in the live columns of `like`, already in f32; `fill(row, buffer)`
@@ -89,7 +104,8 @@ impl PackedF32 {
         if rows.saturating_mul(live.len()).saturating_mul(4) > MAX_PANEL_BYTES {
             return None;
         }
-        Some(Self { panels: Panels32::pack(rows, live.len(), fill), live })
+        let panels = OnceLock::from(Panels32::pack(rows, live.len(), fill));
+        Some(Self { panels, rows: None, live })
     }
 
     /// `n` such that a product of rounded rows is within `γ_n Σ|x||z|` in the unit roundoff of f32.
@@ -132,7 +148,7 @@ impl PackedF32 {
         scratch: &mut Vec<f32>,
         mut visit: impl FnMut(TileF32<'_>),
     ) {
-        let panels = &self.panels;
+        let panels = self.panels();
         for first in (0..panels.panels()).step_by(TILE_PANELS) {
             let range = first..(first + TILE_PANELS).min(panels.panels());
             let lanes = panels.lanes(range.clone());

@@ -40,6 +40,7 @@ pub static ENTRY: StageEntry = StageEntry {
 struct LowPrecision {
     spec: Spec,
     expansion: Expansion,
+    /// For queries off the grid; packed when the first of them comes, or at once where there is no grid.
     packed: PackedF32,
     squares: Vec<f32>,
     grid: Option<OnGrid>,
@@ -94,6 +95,9 @@ fn load(
             Some(on_grid.ok_or_else(|| refuse("its grid does not fit"))?)
         }
     };
+    if grid.is_none() {
+        packed_f32.pack();
+    }
     let squares = packed.squared_norms().iter().map(|square| *square as f32).collect();
     let cost = packed.rows() as u64 * machine.columns() as u64;
     let spec = arguments.text().clone();

@@ -3,8 +3,8 @@
 use crate::common::{Noise, bits};
 use mercer_simd::{
     EXP_RELATIVE_ERROR, Isa, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, Term, distance1, distances,
-    exp, exp1, fold8, gaussian, gaussian1, ln, ln1, logistic, polynomial, polynomial1, powi1, sqrt,
-    tanh, tanh1, weighted_sums,
+    exp, exp1, fold8, gaussian, gaussian1, ln, ln1, logistic, polynomial, polynomial1, powi1,
+    scattered_sums, sqrt, tanh, tanh1, weighted_sums,
 };
 
 /// An unevaluated sum of two f64, good to about `2^-100`.
@@ -282,6 +282,16 @@ fn weighted_sums_are_eight_chains_however_the_values_are_cut() {
                 for (partial, expected) in partials.iter().zip(&expected) {
                     assert_eq!(bits(partial), bits(expected), "{isa} {length} {scores}");
                 }
+            }
+            // The last score first, rows with a gap between them.
+            let stride = length + 3;
+            let apart: Vec<f64> =
+                rows.iter().rev().flat_map(|row| [&row[..], &[f64::NAN; 3]].concat()).collect();
+            let order: Vec<u32> = (0..scores as u32).rev().collect();
+            let mut partials = vec![[0.0; 8]; scores];
+            scattered_sums(isa, &values, &apart, stride, &order, &mut partials);
+            for (partial, expected) in partials.iter().zip(&expected) {
+                assert_eq!(bits(partial), bits(expected), "{isa} {length} {scores}, scattered");
             }
         }
     }

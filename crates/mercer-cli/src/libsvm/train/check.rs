@@ -59,7 +59,7 @@ impl SvmTrainOptions {
         if !self.is_quiet {
             for _ in 0..runs {
                 println!("{WARNING}");
-                println!("Total nSV = 0");
+                print!("{}", mercer::svm_train::total(0));
             }
         }
         if self.folds.is_some() {
