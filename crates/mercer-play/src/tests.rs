@@ -176,6 +176,7 @@ fn what_is_missing_is_a_message_and_what_is_wrong_a_refusal() {
     settings["points"] = json!([[0.0, 0.0, 7]]);
     assert!(fixture.refusal("fit", &settings).contains("a class that is not there"));
     fixture.call("example", &json!({ "name": "rings", "rows": 60 }));
+    fixture.call("fit", &rbf(1.0));
     assert!(
         fixture
             .refusal("fit", &json!({ "kernel": "rbf(gamma=-1)", "C": 1, "plan": "auto" }))
@@ -208,7 +209,7 @@ fn a_table_gives_columns_and_components() {
         let shift = f64::from(row % 2) * 40.0;
         let wave = f64::from(row % 7);
         let (kind, row) = (["cat", "dog"][row as usize % 2], f64::from(row));
-        write!(text, "{},{},{},{kind}\n", 20.0 + shift + wave, 0.1 * shift + wave, 0.5 * row)
+        writeln!(text, "{},{},{},{kind}", 20.0 + shift + wave, 0.1 * shift + wave, 0.5 * row)
             .unwrap();
     }
     let table = Table::read(text.clone().into_bytes(), "Animals.csv", "kind").unwrap();
