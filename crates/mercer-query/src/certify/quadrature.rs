@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn what_a_rule_leaves_out_is_within_its_bound() {
         for (columns, a, b) in [(40, 1.0, 0.2), (80, 1.0, 0.0), (120, 0.3, 1.0), (400, 1.0, 0.9)] {
-            let spread = columns as f64 * (1.0 - f64::min(a, b) / f64::max(a, b));
+            let spread = f64::from(columns) * (1.0 - f64::min(a, b) / f64::max(a, b));
             // ∫ (t a + (1-t) b)^(m-1) dt = (a^m - b^m) / (m (a - b)).
             let m = f64::from(columns);
             let truth = (f64::powf(a, m) - f64::powf(b, m)) / m;

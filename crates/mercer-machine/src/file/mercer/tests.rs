@@ -3,9 +3,9 @@
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{
-    Array, Bins, Budget, Calibration, ClassName, Counts, Curve, Input, Machine, Model, Output,
-    Parent, PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme, Score,
-    Section, SettledByStage, Spacing, Speed, Trial, Tuning, Verification, file,
+    Array, Bins, Budget, Calibration, ClassName, Conformal, Counts, Curve, Input, Machine, Model,
+    Output, Parent, PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme,
+    Score, Section, SettledByStage, Spacing, Speed, Trial, Tuning, Verification, file,
 };
 use mercer_data::Matrix;
 use std::sync::Arc;
