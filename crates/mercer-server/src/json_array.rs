@@ -42,7 +42,7 @@ pub fn parse(bytes: &[u8], tensor: &str, most: usize) -> Result<Elements, Failur
 
 /// What may come next in an array, beside spaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum MayCome {
     Value,
     ValueOrEnd,
     CommaOrEnd,
@@ -80,35 +80,35 @@ impl Reader<'_> {
     fn numbers(&mut self) -> Result<Elements, Failure> {
         // Few texts have more than a number in four bytes.
         let mut numbers = Vec::with_capacity((self.bytes.len() / 4).min(self.most));
-        let (mut depth, mut next) = (0, Next::Value);
+        let (mut depth, mut next) = (0, MayCome::Value);
         while let Some(byte) = self.peek() {
-            let is_value = matches!(next, Next::Value | Next::ValueOrEnd);
+            let is_value = matches!(next, MayCome::Value | MayCome::ValueOrEnd);
             match byte {
                 b' ' | b'\t' | b'\n' | b'\r' => self.at += 1,
-                b',' if next == Next::CommaOrEnd => {
-                    next = Next::Value;
+                b',' if next == MayCome::CommaOrEnd => {
+                    next = MayCome::Value;
                     self.at += 1;
                 }
                 b'[' if is_value => {
-                    (depth, next) = (depth + 1, Next::ValueOrEnd);
+                    (depth, next) = (depth + 1, MayCome::ValueOrEnd);
                     self.at += 1;
                     self.check(depth, numbers.len())?;
                 }
-                b']' if matches!(next, Next::CommaOrEnd | Next::ValueOrEnd) => {
+                b']' if matches!(next, MayCome::CommaOrEnd | MayCome::ValueOrEnd) => {
                     depth -= 1;
-                    next = if depth == 0 { Next::Nothing } else { Next::CommaOrEnd };
+                    next = if depth == 0 { MayCome::Nothing } else { MayCome::CommaOrEnd };
                     self.at += 1;
                 }
                 b'"' => return Err(self.wrong("is a text among numbers", numbers.len())),
                 _ if is_value => {
                     numbers.push(self.number(byte, numbers.len())?);
-                    next = Next::CommaOrEnd;
+                    next = MayCome::CommaOrEnd;
                     self.check(depth, numbers.len())?;
                 }
                 _ => return Err(self.wrong("is not where it may be", numbers.len())),
             }
         }
-        if next != Next::Nothing {
+        if next != MayCome::Nothing {
             return Err(self.wrong("is missing: the array breaks off", numbers.len()));
         }
         Ok(Elements::Numbers(numbers))

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use self::deadline::{Deadline, limited};
 use self::load::Load;
 pub use self::load::{Expected, Reservation};
-use self::workers::{PartResult, WaitingPart, WorkQueue, decide, work};
+use self::workers::{PartResult, SomeRows, WaitingPart, WorkQueue, decide, work};
 use crate::failure::{Failure, Kind, Shed};
 use crate::served::ServedModel;
 
@@ -302,7 +302,8 @@ fn inline(work: &Work) -> PartResult {
     let deadline = work.deadline.map(|moment| Deadline::new(moment, rows, 1));
     let options = limited(served, work.options, deadline.as_ref());
     let plan = served.active_plan();
-    let decisions = decide(served, plan, &mut plan.worker(), (&work.rows, 0..rows), &options)?;
+    let all = SomeRows { matrix: &work.rows, range: 0..rows };
+    let decisions = decide(served, plan, &mut plan.worker(), all, &options)?;
     served.counters.batches.fetch_add(1, Ordering::Relaxed);
     let (compute, batch) = (start.elapsed(), rows);
     Ok(Answered { decisions, budget: options.budget, queue: Duration::ZERO, compute, batch })

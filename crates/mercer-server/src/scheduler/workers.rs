@@ -44,14 +44,14 @@ pub struct WaitingPart {
 /// What waits, and for whom.
 #[derive(Default)]
 pub struct WorkQueue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<QueuedParts>,
     changed: Condvar,
     /// Parts that wait or run.
     unfinished: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct QueuedParts {
     parts: VecDeque<WaitingPart>,
     is_stopping: bool,
 }
@@ -71,7 +71,7 @@ impl std::fmt::Debug for WorkQueue {
 }
 
 impl WorkQueue {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, QueuedParts> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -186,16 +186,22 @@ fn take_alike(first: WaitingPart, queue: &mut VecDeque<WaitingPart>) -> Vec<Wait
     batch
 }
 
+/// Some rows of a matrix.
+pub struct SomeRows<'a> {
+    pub matrix: &'a Matrix,
+    pub range: Range<usize>,
+}
+
 /// Decisions for some rows by a worker of the plan.
 pub fn decide(
     served: &ServedModel,
     plan: &Plan,
     worker: &mut Worker<'_>,
-    (rows, range): (&Matrix, Range<usize>),
+    rows: SomeRows<'_>,
     options: &QueryOptions,
 ) -> Result<Vec<Decision>, QueryError> {
-    plan.check_range(rows, range.clone())?;
-    let decisions = worker.decide(rows, range, options)?.to_vec();
+    plan.check_range(rows.matrix, rows.range.clone())?;
+    let decisions = worker.decide(rows.matrix, rows.range, options)?.to_vec();
     served.note_stages(plan, worker.answered_by(), &decisions);
     Ok(decisions)
 }
@@ -210,8 +216,8 @@ fn run(mut batch: Vec<WaitingPart>, served: &ServedModel, plan: &Plan, worker: &
     let count: usize = batch.iter().map(|part| part.range.len()).sum();
     served.counters.batches.fetch_add(1, Ordering::Relaxed);
     let rows = match &joined {
-        Some(rows) => (rows, 0..count),
-        None => (&*first.rows, first.range.clone()),
+        Some(matrix) => SomeRows { matrix, range: 0..count },
+        None => SomeRows { matrix: &first.rows, range: first.range.clone() },
     };
     let decisions = decide(served, plan, worker, rows, &options);
     served.note_batch(count, start.elapsed());
@@ -235,7 +241,7 @@ fn run(mut batch: Vec<WaitingPart>, served: &ServedModel, plan: &Plan, worker: &
         Err(_) => {
             // A bad row of one caller is no concern of the others: each on its own.
             for part in batch {
-                let rows = (&*part.rows, part.range.clone());
+                let rows = SomeRows { matrix: &part.rows, range: part.range.clone() };
                 match decide(served, plan, worker, rows, &options) {
                     Ok(own) => reply(part, own),
                     Err(error) => drop(part.reply.send(Err(error))),
