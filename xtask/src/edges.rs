@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(may_use("mercer-papers"), ["mercer", "mercer-report"]);
         assert_eq!(
             may_use("mercer-cli"),
-            ["mercer", "mercer-report", "mercer-papers", "mercer-server"]
+            ["mercer", "mercer-play", "mercer-report", "mercer-papers", "mercer-server"]
         );
     }
 

@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use crate::printable;
 use crate::svg::{Series, escape};
 
 /// What turns the data of all drawings into drawings; it stands behind the module.
@@ -52,12 +53,24 @@ impl Drawing {
     pub(crate) fn markup(&self) -> String {
         let Self { kind, title, options } = self;
         // No text of the data can end its element.
-        let data = options.to_string().replace('<', "\\u003c");
+        let data = printable_texts(options.clone()).to_string().replace('<', "\\u003c");
         format!(
             "<figure><figcaption>{}</figcaption><script type=\"application/json\" \
              data-drawing=\"{kind}\">{data}</script></figure>",
             escape(title)
         )
+    }
+}
+
+/// The same with printable texts: what a browser shows holds no control characters or direction marks.
+fn printable_texts(value: Value) -> Value {
+    match value {
+        Value::String(text) => printable(&text).into(),
+        Value::Array(items) => items.into_iter().map(printable_texts).collect(),
+        Value::Object(items) => {
+            items.into_iter().map(|(name, item)| (name, printable_texts(item))).collect()
+        }
+        other => other,
     }
 }
 

@@ -244,23 +244,29 @@ fn record<T>(request: &Request<T>) -> Arc<RequestRecord> {
     request.extensions().get::<Arc<RequestRecord>>().cloned().unwrap_or_default()
 }
 
-type Reply<T> = Result<Response<T>, Status>;
+type GrpcResult<T> = Result<Response<T>, Status>;
 
-fn unsupported(call: &str) -> Reply<UnsupportedResponse> {
+fn unsupported(call: &str) -> GrpcResult<UnsupportedResponse> {
     Err(Status::unimplemented(format!("{call} is not served here")))
 }
 
 #[tonic::async_trait]
 impl GrpcInferenceService for Calls {
-    async fn server_live(&self, _: Request<ServerLiveRequest>) -> Reply<ServerLiveResponse> {
+    async fn server_live(&self, _: Request<ServerLiveRequest>) -> GrpcResult<ServerLiveResponse> {
         Ok(Response::new(ServerLiveResponse { live: true }))
     }
 
-    async fn server_ready(&self, _: Request<ServerReadyRequest>) -> Reply<ServerReadyResponse> {
+    async fn server_ready(
+        &self,
+        _: Request<ServerReadyRequest>,
+    ) -> GrpcResult<ServerReadyResponse> {
         Ok(Response::new(ServerReadyResponse { ready: self.app.is_ready() }))
     }
 
-    async fn model_ready(&self, request: Request<ModelReadyRequest>) -> Reply<ModelReadyResponse> {
+    async fn model_ready(
+        &self,
+        request: Request<ModelReadyRequest>,
+    ) -> GrpcResult<ModelReadyResponse> {
         let ModelReadyRequest { name, version: text } = request.into_inner();
         let ready = match self.app.service.repository.get(&name, version(&text)) {
             Ok(_) => true,
@@ -273,14 +279,14 @@ impl GrpcInferenceService for Calls {
     async fn server_metadata(
         &self,
         _: Request<ServerMetadataRequest>,
-    ) -> Reply<ServerMetadataResponse> {
+    ) -> GrpcResult<ServerMetadataResponse> {
         Ok(Response::new(convert::server(&describe::server(None))))
     }
 
     async fn model_metadata(
         &self,
         request: Request<ModelMetadataRequest>,
-    ) -> Reply<ModelMetadataResponse> {
+    ) -> GrpcResult<ModelMetadataResponse> {
         let ModelMetadataRequest { name, version: text } = request.into_inner();
         let repository = &self.app.service.repository;
         let served = repository.get(&name, version(&text))?;
@@ -288,7 +294,10 @@ impl GrpcInferenceService for Calls {
         Ok(Response::new(convert::metadata(&described)))
     }
 
-    async fn model_infer(&self, request: Request<ModelInferRequest>) -> Reply<ModelInferResponse> {
+    async fn model_infer(
+        &self,
+        request: Request<ModelInferRequest>,
+    ) -> GrpcResult<ModelInferResponse> {
         let record = record(&request);
         Ok(Response::new(infer(&self.app, request.into_inner(), &record).await?))
     }
@@ -299,7 +308,7 @@ impl GrpcInferenceService for Calls {
     async fn model_stream_infer(
         &self,
         request: Request<Streaming<ModelInferRequest>>,
-    ) -> Reply<Self::ModelStreamInferStream> {
+    ) -> GrpcResult<Self::ModelStreamInferStream> {
         let (app, record) = (Arc::clone(&self.app), record(&request));
         let answers = request.into_inner().then(move |message| {
             let (app, record) = (Arc::clone(&app), Arc::clone(&record));
@@ -325,7 +334,7 @@ impl GrpcInferenceService for Calls {
     async fn model_config(
         &self,
         request: Request<ModelConfigRequest>,
-    ) -> Reply<ModelConfigResponse> {
+    ) -> GrpcResult<ModelConfigResponse> {
         let ModelConfigRequest { name, version: text } = request.into_inner();
         let served = self.app.service.repository.get(&name, version(&text))?;
         Ok(Response::new(convert::config(&describe::config(&served))))
@@ -334,7 +343,7 @@ impl GrpcInferenceService for Calls {
     async fn model_statistics(
         &self,
         request: Request<ModelStatisticsRequest>,
-    ) -> Reply<ModelStatisticsResponse> {
+    ) -> GrpcResult<ModelStatisticsResponse> {
         let ModelStatisticsRequest { name, version: text } = request.into_inner();
         let repository = &self.app.service.repository;
         let served = match name.as_str() {
@@ -349,7 +358,7 @@ impl GrpcInferenceService for Calls {
     async fn repository_index(
         &self,
         request: Request<RepositoryIndexRequest>,
-    ) -> Reply<RepositoryIndexResponse> {
+    ) -> GrpcResult<RepositoryIndexResponse> {
         let index = self.app.service.repository.index(request.into_inner().ready);
         Ok(Response::new(convert::index(index)))
     }
@@ -357,7 +366,7 @@ impl GrpcInferenceService for Calls {
     async fn repository_model_load(
         &self,
         request: Request<RepositoryModelLoadRequest>,
-    ) -> Reply<RepositoryModelLoadResponse> {
+    ) -> GrpcResult<RepositoryModelLoadResponse> {
         let RepositoryModelLoadRequest { model_name, parameters, .. } = request.into_inner();
         Arc::clone(&self.app).load(model_name, !parameters.is_empty()).await?;
         Ok(Response::new(RepositoryModelLoadResponse {}))
@@ -366,7 +375,7 @@ impl GrpcInferenceService for Calls {
     async fn repository_model_unload(
         &self,
         request: Request<RepositoryModelUnloadRequest>,
-    ) -> Reply<RepositoryModelUnloadResponse> {
+    ) -> GrpcResult<RepositoryModelUnloadResponse> {
         self.app.service.repository.unload(&request.into_inner().model_name)?;
         Ok(Response::new(RepositoryModelUnloadResponse {}))
     }
@@ -374,50 +383,56 @@ impl GrpcInferenceService for Calls {
     async fn system_shared_memory_status(
         &self,
         _: Request<UnsupportedRequest>,
-    ) -> Reply<UnsupportedResponse> {
+    ) -> GrpcResult<UnsupportedResponse> {
         unsupported("shared memory")
     }
 
     async fn system_shared_memory_register(
         &self,
         _: Request<UnsupportedRequest>,
-    ) -> Reply<UnsupportedResponse> {
+    ) -> GrpcResult<UnsupportedResponse> {
         unsupported("shared memory")
     }
 
     async fn system_shared_memory_unregister(
         &self,
         _: Request<UnsupportedRequest>,
-    ) -> Reply<UnsupportedResponse> {
+    ) -> GrpcResult<UnsupportedResponse> {
         unsupported("shared memory")
     }
 
     async fn cuda_shared_memory_status(
         &self,
         _: Request<UnsupportedRequest>,
-    ) -> Reply<UnsupportedResponse> {
+    ) -> GrpcResult<UnsupportedResponse> {
         unsupported("shared memory")
     }
 
     async fn cuda_shared_memory_register(
         &self,
         _: Request<UnsupportedRequest>,
-    ) -> Reply<UnsupportedResponse> {
+    ) -> GrpcResult<UnsupportedResponse> {
         unsupported("shared memory")
     }
 
     async fn cuda_shared_memory_unregister(
         &self,
         _: Request<UnsupportedRequest>,
-    ) -> Reply<UnsupportedResponse> {
+    ) -> GrpcResult<UnsupportedResponse> {
         unsupported("shared memory")
     }
 
-    async fn trace_setting(&self, _: Request<UnsupportedRequest>) -> Reply<UnsupportedResponse> {
+    async fn trace_setting(
+        &self,
+        _: Request<UnsupportedRequest>,
+    ) -> GrpcResult<UnsupportedResponse> {
         unsupported("the trace setting")
     }
 
-    async fn log_settings(&self, _: Request<UnsupportedRequest>) -> Reply<UnsupportedResponse> {
+    async fn log_settings(
+        &self,
+        _: Request<UnsupportedRequest>,
+    ) -> GrpcResult<UnsupportedResponse> {
         unsupported("the log settings")
     }
 }

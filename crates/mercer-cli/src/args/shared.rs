@@ -14,7 +14,7 @@ pub(crate) struct Input {
     /// The data file; `-` is standard input; .gz, .bz2, .xz and .zst files are decompressed
     pub(crate) data: PathBuf,
     /// Format of the data file (see `mercer list`); chosen by the file's name if not given
-    #[arg(long, value_name = "FORMAT", help_heading = DATA)]
+    #[arg(long, value_name = "FORMAT", help_heading = DATA, hide_short_help = true)]
     pub(crate) input_format: Option<String>,
     /// Target column of a table: a name, a number starting at 1, `last`, `none` or `guess`
     #[arg(long, default_value = "guess", value_name = "COLUMN", help_heading = DATA)]

@@ -26,7 +26,7 @@ pub(crate) struct TrainingFlags {
     ///
     /// The default is 1e-3 for smo, 0.1 for linear and additive solvers, 1e-6 for direct. For low_rank it is the
     /// duality gap relative to the objective (1e-3).
-    #[arg(long, value_name = "X", help_heading = SOLVER)]
+    #[arg(long, value_name = "X", help_heading = SOLVER, hide_short_help = true)]
     pub(crate) tolerance: Option<f64>,
     /// Memory for training, including the data: 512MiB, 2GiB, ...
     ///
@@ -43,7 +43,10 @@ pub(crate) struct TrainingFlags {
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(crate) max_iterations: Option<u64>,
     /// Multiply C of a class by this weight, like -wi of svm-train; may be given several times
-    #[arg(long, value_name = "LABEL=WEIGHT", value_parser = class_weight, help_heading = KERNEL)]
+    #[arg(
+        long, value_name = "LABEL=WEIGHT", value_parser = class_weight, help_heading = KERNEL,
+        hide_short_help = true
+    )]
     pub(crate) class_weight: Vec<(String, f64)>,
     /// The target names classes, however many there are; without, more than 20 classes and more than one for every 10
     /// rows are refused, because such a target is probably a value (regression) or names rows
@@ -79,7 +82,7 @@ pub(crate) struct Train {
     #[arg(long, value_name = "KIND", help_heading = VALIDATION)]
     pub(crate) probabilities: Option<CalibratorName>,
     /// Save checkpoints of the training to this file
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) checkpoint: Option<PathBuf>,
     /// Time between checkpoints
     #[arg(

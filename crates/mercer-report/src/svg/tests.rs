@@ -8,14 +8,27 @@ use mercer_testkit::names::ADVERSARIAL;
 /// escaped would end it early and leave its rest.
 fn tags(markup: &str) -> Vec<String> {
     const LABEL: &str = "aria-label=\"";
-    let tags = markup.split('<').skip(1).map(|rest| rest.split_once('>').expect("tags end").0);
-    tags.map(|tag| match tag.split_once(LABEL) {
-        Some((start, rest)) => {
-            format!("{start}{LABEL}{}", &rest[rest.find('"').expect("labels end")..])
-        }
-        None => tag.to_owned(),
+    tags_of(markup)
+        .map(|tag| match tag.split_once(LABEL) {
+            Some((start, rest)) => {
+                format!("{start}{LABEL}{}", &rest[rest.find('"').expect("labels end")..])
+            }
+            None => tag.to_owned(),
+        })
+        .collect()
+}
+
+/// What stands between `<` and `>`; as in a browser, a script is text up to the first `</script`.
+fn tags_of(markup: &str) -> impl Iterator<Item = &str> {
+    let mut rest = markup;
+    std::iter::from_fn(move || {
+        let (_, after) = rest.split_once('<')?;
+        let (tag, after) = after.split_once('>').expect("tags end");
+        let is_script = tag.split(' ').next() == Some("script");
+        rest =
+            if is_script { &after[after.find("</script").expect("scripts end")..] } else { after };
+        Some(tag)
     })
-    .collect()
 }
 
 #[test]
