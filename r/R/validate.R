@@ -29,7 +29,7 @@ cross_validate <- function(problem, count, y_scale) {
   for (held_out in seq_len(count)) {
     asked <- fold == held_out
     pointer <- train(problem, !asked)$pointer
-    answers[asked] <- .Call(C_decide, pointer, problem$x[asked, , drop = FALSE], NULL, NULL, rep(NA_real_, 3))$label
+    answers[asked] <- .Call(C_decide, pointer, problem$x[asked, , drop = FALSE], NULL, NULL, rep(NA_real_, 4))$label
   }
   if (problem$is_classes) {
     is_right <- answers == problem$y

@@ -19,6 +19,7 @@ static void store(SEXP all, R_xlen_t at, const mercer_decision *decision) {
 static mercer_query_options options_of(const mercer_model *model, SEXP given) {
     mercer_query_options options;
     must(mercer_query_options_of(model, &options));
+    if (!Rf_isReal(given) || Rf_length(given) != 4) Rf_error("options are four numbers");
     const double *number = REAL(given);
     if (!ISNAN(number[0])) options.budget = (uint64_t)number[0];
     if (!ISNAN(number[1])) options.tolerance = number[1];

@@ -311,7 +311,7 @@ class QueryMixin:
         >>> X, y = load_digits(return_X_y=True)
         >>> svc = SVC(C=0.1).fit(X[:600], y[:600]).conformalize(X[600:1200], y[600:1200], coverage=0.95)
         >>> sets = svc.predict_set(X[1200:])
-        >>> sets.shape == (597, 10) and sets.any(axis=1).all()
+        >>> sets.shape == (597, 10) and bool(sets.any(axis=1).all())
         True
         """
         rows = self._prepare_rows(X)
