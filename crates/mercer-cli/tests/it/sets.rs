@@ -38,6 +38,8 @@ fn sets_of_labels_and_intervals_cover_fresh_targets() {
         assert!(found["covered_share"].as_f64().unwrap() >= least, "{found}");
         let lines = done(&["predict", &sure, &queries, "--sets", "--format", "jsonl"]);
         assert_eq!(lines.lines().count(), 400);
+        let piped = done(&["predict", &sure, &queries, "--sets", "--format", "jsonl", "-o", "-"]);
+        assert_eq!(piped, lines, "-o - is standard output");
         for line in lines.lines() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
             check("prediction set", &line);

@@ -127,6 +127,9 @@ struct Writer {
 }
 
 enum SetSink {
+    /// Standard output beside messages.
+    Terminal,
+    /// Standard output that was asked for by `-o -`: it takes the rows alone.
     Stdout,
     File(Box<AtomicFile>),
 }
@@ -147,8 +150,9 @@ impl Writer {
                 let file = AtomicFile::create(path).with_context(|| path.display().to_string())?;
                 Some(SetSink::File(Box::new(file)))
             }
+            Some(_) => Some(SetSink::Stdout),
             None if console.json => None,
-            _ => Some(SetSink::Stdout),
+            None => Some(SetSink::Terminal),
         };
         let mut writer = Self { sink, is_jsonl };
         if !is_jsonl {
@@ -193,7 +197,8 @@ impl Writer {
     fn write(&mut self, text: &str) -> anyhow::Result<()> {
         match &mut self.sink {
             None => {}
-            Some(SetSink::Stdout) => crate::output::line(format_args!("{}", printable(text))),
+            Some(SetSink::Terminal) => crate::output::line(format_args!("{}", printable(text))),
+            Some(SetSink::Stdout) => writeln!(std::io::stdout().lock(), "{text}")?,
             Some(SetSink::File(file)) => writeln!(file, "{text}")?,
         }
         Ok(())
