@@ -98,7 +98,7 @@ fn plans_give_the_sets_of_exact_scores_and_ranges_decide_many_of_one_score() {
                     (found, exact) => assert_eq!(found, exact, "{name}, {coverage}, row {row}"),
                 }
             }
-            // With several scores ranges decide where the label wins by more than the quantile: never, on these labels.
+            // With several scores ranges decide only where the label wins by more than the quantile, which may be no row.
             let is_one = machine.scores().len() == 1;
             assert!(by_ranges > 50 || !is_one, "{name}, {coverage}: {by_ranges} sets by ranges");
         }
