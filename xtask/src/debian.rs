@@ -6,11 +6,14 @@ use anyhow::Result;
 use crate::workspace::{self, Workspace};
 
 /// Packages, and a file that each of them brings.
-const PACKAGES: [(&str, &str); 4] = [
+const PACKAGES: [(&str, &str); 7] = [
     ("libsvm-tools", "/usr/bin/svm-train"),
     ("gnuplot-nox", "/usr/bin/gnuplot"),
     ("python3-libsvm", "/usr/lib/python3/dist-packages/svm.py"),
     ("valgrind", "/usr/bin/valgrind"),
+    ("chromium", "/usr/bin/chromium"),
+    ("nodejs", "/usr/bin/node"),
+    ("npm", "/usr/bin/npm"),
 ];
 
 /// Installs the packages that are missing, if the caller may: as root of a Debian system, as in a container.
@@ -18,11 +21,7 @@ const PACKAGES: [(&str, &str); 4] = [
 /// # Errors
 /// Never because of a package: what is missing is said, and tests skip it.
 pub fn install(workspace: &Workspace) -> Result<Option<&'static str>> {
-    let missing: Vec<&str> = PACKAGES
-        .iter()
-        .filter(|(_, file)| !std::path::Path::new(file).exists())
-        .map(|(name, _)| *name)
-        .collect();
+    let missing = missing_packages();
     if missing.is_empty() {
         return Ok(None);
     }
@@ -35,20 +34,33 @@ pub fn install(workspace: &Workspace) -> Result<Option<&'static str>> {
             "programs of others are missing, and only root of a Debian system installs them here",
         ));
     }
-    let install = |workspace: &Workspace| {
-        let mut command = workspace.command("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive");
-        command.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&missing);
-        workspace::succeeds(&mut command)
-    };
-    // The list of packages may be empty or old.
-    let is_done = install(workspace)
-        || (workspace::succeeds(workspace.command("apt-get").args(["update", "-qq"]))
-            && install(workspace));
-    if is_done {
+    // The list of packages may be empty or old, and a system may lack some of them: then the others are installed alone.
+    if !apt_install(workspace, &missing) {
+        workspace::succeeds(workspace.command("apt-get").args(["update", "-qq"]));
+        if !apt_install(workspace, &missing) {
+            for name in &missing {
+                apt_install(workspace, &[name]);
+            }
+        }
+    }
+    let still_missing = missing_packages();
+    if still_missing.is_empty() {
         println!("installed: {}", missing.join(", "));
         return Ok(None);
     }
-    println!("cannot be installed, so tests with them are skipped: {}", missing.join(", "));
+    println!("cannot be installed, so tests with them are skipped: {}", still_missing.join(", "));
     Ok(Some("programs of others cannot be installed here"))
+}
+
+/// The packages whose files are not here.
+fn missing_packages() -> Vec<&'static str> {
+    let is_missing = |(_, file): &&(&str, &str)| !std::path::Path::new(file).exists();
+    PACKAGES.iter().filter(is_missing).map(|(name, _)| *name).collect()
+}
+
+fn apt_install(workspace: &Workspace, packages: &[&str]) -> bool {
+    let mut command = workspace.command("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command.args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages);
+    workspace::succeeds(&mut command)
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::test_binaries;
 use crate::workspace::{self, Workspace};
+use crate::{debian, test_binaries};
 
 /// What is installed by npm, below the target directory.
 const PACKAGES: [&str; 2] = ["playwright-core@1", "axe-core@4"];
@@ -16,10 +16,14 @@ const SCRIPTS: [&str; 2] =
 /// Runs the tests. Returns why they were not run, if they were not.
 pub fn check(workspace: &Workspace) -> Result<Option<&'static str>> {
     let starts = |program: &str| workspace::succeeds(workspace.command(program).arg("--version"));
+    let browser = || browsers().into_iter().find(|name| starts(name));
+    if !starts("node") || browser().is_none() {
+        debian::install(workspace)?;
+    }
     if !starts("node") {
         return Ok(Some("node is not installed; Debian's package nodejs has it"));
     }
-    let Some(browser) = browsers().into_iter().find(|name| starts(name)) else {
+    let Some(browser) = browser() else {
         return Ok(Some("Chromium is not installed; Debian's package chromium has it"));
     };
     let Some(modules) = modules(workspace) else {
@@ -35,11 +39,7 @@ pub fn check(workspace: &Workspace) -> Result<Option<&'static str>> {
             .env("MERCER_PAGE_MODULES", &modules)
             .env("MERCER_PAGE_SCREENSHOTS", workspace.target.join("page-screenshots"))
             .env("CHROMIUM", which(&browser));
-        // A browser on a busy computer is late at times: a script that fails is run once more, and that is said.
-        if let Err(error) = workspace::run(&mut node) {
-            println!("{error:#}; it is run once more");
-            workspace::run(&mut node)?;
-        }
+        workspace::run(&mut node)?;
     }
     Ok(None)
 }

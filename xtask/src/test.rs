@@ -13,7 +13,7 @@ pub const VERB: Verb = Verb {
     name: "test",
     usage: "[--full] [--only STEP ...] [--skip STEP ...]",
     about: "Checks everything, in this order, and stops at the first step that fails.\n\
-            packages  programs of others that tests run (LIBSVM's tools, valgrind), from Debian; skipped if that is not possible\n\
+            packages  programs of others that tests run (LIBSVM's tools, valgrind, Chromium, node), from Debian; skipped if that is not possible\n\
             fmt     cargo fmt --all --check\n\
             clippy  cargo clippy on all targets, warnings are errors; a check without default features\n\
             edges   cargo xtask edges\n\
@@ -27,7 +27,7 @@ pub const VERB: Verb = Verb {
             \u{20}       or if named: it compiles all dependencies once more\n\
             python  pip install ./python[test] and pytest, in target/python-venv\n\
             r       R CMD build and R CMD check of r/, in target/r; skipped if R or a package it needs is not installed\n\
-            page    the page of `mercer serve` in Chromium, by playwright-core; skipped if they cannot be had; a script that fails is run once more\n\
+            page    the page of `mercer serve` and `mercer play` in Chromium, by playwright-core; skipped if they cannot be had\n\
             --full  every step, as before a release",
     run,
 };

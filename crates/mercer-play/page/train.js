@@ -64,6 +64,10 @@ export function trainView(session, into) {
   let undone = [];
   /** Asks for other points; done before the next training. */
   let load = null;
+  /** Whether other points are asked for: those that are shown take no changes any more. */
+  let isLoading = false;
+  /** What is said of the points that are shown. */
+  let sentence = '';
 
   const said = h('p', { role: 'status', id: 'trained' });
   const facts = h('dl', { id: 'facts' });
@@ -79,12 +83,13 @@ export function trainView(session, into) {
   });
   /** Other points; numbers of support vectors hold on only where points were added at the end. */
   const change = (points, isAddition = false) => {
+    if (isLoading) return;
     undone = [...undone.slice(-50), data.points];
     data.points = points;
     data.isChanged = true;
     if (!isAddition) trained = null;
     drawPlane();
-    run(null);
+    fit();
   };
   const plane = plot({
     add: (place) => change([...data.points, [...place.map((value) => Number(value.toPrecision(6))), current]], true),
@@ -96,15 +101,25 @@ export function trainView(session, into) {
     if (load) {
       const ask = load;
       load = null;
-      take(await ask());
+      try {
+        take(await ask());
+      } finally {
+        isLoading = load !== null;
+        say(sentence);
+      }
     }
     const settings = { kernel: kernelText(), C: Number((10 ** chosen.C).toPrecision(3)), plan: chosen.plan };
-    if (data.isChanged) Object.assign(settings, { points: data.points, classes: data.classes });
+    const isNew = data.isChanged;
+    if (isNew) Object.assign(settings, { points: data.points, classes: data.classes });
     data.isChanged = false;
-    const start = performance.now();
-    const fitted = await call('fit', settings);
-    if (fitted.message) return { message: fitted.message };
     session.isStale = true;
+    const start = performance.now();
+    const fitted = await call('fit', settings).catch((error) => {
+      // The server may not have these points: they are sent again.
+      data.isChanged ||= isNew;
+      throw error;
+    });
+    if (fitted.message) return { message: fitted.message };
     const area = { x: data.ranges[0], y: data.ranges[1], size: SIZE };
     const maps = { ...(await call('map', { ...area, of: 'machine' })), size: SIZE, classes: fitted.classes };
     const found = { fitted, maps, milliseconds: performance.now() - start };
@@ -119,7 +134,7 @@ export function trainView(session, into) {
     if (isLeft || data.isChanged || load) return;
     if (found.message) {
       [trained, map, reduced, small] = [null, null, null, null];
-      said.textContent = found.message;
+      say(found.message);
       drawPlane();
       return;
     }
@@ -131,11 +146,15 @@ export function trainView(session, into) {
     showReduced();
   };
   const run = latestWins(work, show, (error) => { if (!isLeft) session.problem(error); });
-  const fit = () => run(null);
+  const fit = () => { session.changing = run(null); };
+  const say = (words) => {
+    sentence = words;
+    said.textContent = isLoading ? 'Points are on their way …' : sentence;
+  };
 
   const showFacts = (milliseconds) => {
     const all = data.points.length;
-    said.textContent = `${count(trained.supports.length)} of ${count(all)} points are support vectors, ${count(trained.bounded.length)} of them bounded.`;
+    say(`${count(trained.supports.length)} of ${count(all)} points are support vectors, ${count(trained.bounded.length)} of them bounded.`);
     const rows = [
       ['Kernel', h('code', {}, trained.kernel)],
       ['Points', count(all)],
@@ -196,6 +215,7 @@ export function trainView(session, into) {
     if (isLeft) return;
     Object.assign(data, { points: state.points, classes: state.classes, names: state.names, ranges: state.ranges, isChanged: false, isTable: state.table?.name === state.source });
     [trained, map, reduced, small, undone] = [null, null, null, null, []];
+    sentence = '';
     current = Math.min(current, data.classes.length - 1);
     session.problem(null);
     const examples = state.examples.includes(state.source) ? state.examples : ['', ...state.examples];
@@ -205,7 +225,14 @@ export function trainView(session, into) {
     source.textContent = `${data.isTable ? `${state.source}: ${count(state.table.rows)} rows` : `Example ${state.source}: ${count(state.points.length)} points`}. To the right: ${data.names[0]}, from ${number(data.ranges[0][0])} to ${number(data.ranges[0][1])}. Upwards: ${data.names[1]}, from ${number(data.ranges[1][0])} to ${number(data.ranges[1][1])}.`;
     drawPlane();
   };
-  const give = (name, body) => { load = () => call(name, body); run(null); };
+  /** Takes other points, and trains on them. */
+  const replaceBy = (ask) => {
+    load = ask;
+    isLoading = true;
+    say(sentence);
+    fit();
+  };
+  const give = (name, body) => replaceBy(() => call(name, body));
   const tables = ({ table, names }) => {
     if (!table) { tableRow.replaceChildren(); return; }
     const choose = (name) => h('select', { on: { change: () => give('axes', { x: x.value, y: y.value }) } }, table.axes.map((axis) => h('option', { value: axis, selected: axis === name }, axis)));
@@ -214,8 +241,7 @@ export function trainView(session, into) {
     tableRow.replaceChildren(field('To the right', x), field('Upwards', y));
   };
   const upload = (file) => {
-    load = () => json(`train/table?${new URLSearchParams({ name: file.name, label: labelColumn.value })}`, { method: 'POST', body: file });
-    run(null);
+    replaceBy(() => json(`train/table?${new URLSearchParams({ name: file.name, label: labelColumn.value })}`, { method: 'POST', body: file }));
   };
 
   const labelColumn = h('input', { type: 'text', placeholder: 'guessed' });

@@ -18,6 +18,11 @@ export class Refusal extends Error {
   }
 }
 
+/** How often a request is made again that a busy server refused, and for how many seconds it then waits at most. */
+const AGAIN = 6;
+const MOST_SECONDS = 2;
+const pause = (seconds) => new Promise((resolve) => { setTimeout(resolve, seconds * 1e3); });
+
 async function refusal(response) {
   let sentence = `the server answered ${response.status}`;
   try {
@@ -26,9 +31,9 @@ async function refusal(response) {
   return new Refusal(response.status, sentence);
 }
 
-/** A response that is fine; asks for the token when the server wants one. */
+/** A response that is fine; asks for the token when the server wants one, and again when it has too much to do. */
 export async function request(path, options = {}) {
-  for (;;) {
+  for (let refused = 0; ;) {
     const used = token;
     const headers = { ...options.headers, ...(used ? { Authorization: `Bearer ${used}` } : {}) };
     let response;
@@ -39,6 +44,11 @@ export async function request(path, options = {}) {
       throw new Refusal(0, 'the server cannot be reached');
     }
     if (response.ok) return response;
+    if (response.status === 429 && refused < AGAIN) {
+      refused += 1;
+      await pause(Math.min(Number(response.headers.get('Retry-After') ?? 0.2), MOST_SECONDS) || 0.2);
+      continue;
+    }
     if (response.status !== 401) throw await refusal(response);
     if (token !== used) continue;
     // Requests that are refused together ask together.
@@ -90,23 +100,29 @@ export const extensions = async () => (await json('v2')).extensions;
 
 export const metrics = async () => (await request('metrics')).text();
 
-/** One request at a time; of those that come meanwhile only the latest is made. */
+/** One request at a time; of those that come meanwhile only the latest is made. The promise ends when none is left. */
 export function latestWins(work, show, fail) {
   let next = null;
-  let isRunning = false;
-  return async (value) => {
-    next = { value };
-    if (isRunning) return;
-    isRunning = true;
-    while (next) {
-      const { value: wanted } = next;
-      next = null;
-      try {
-        show(await work(wanted), wanted);
-      } catch (error) {
-        fail(error);
+  let running = null;
+  const runAll = async () => {
+    try {
+      while (next) {
+        const { value } = next;
+        next = null;
+        try {
+          show(await work(value), value);
+        } catch (error) {
+          fail(error);
+        }
       }
+    } finally {
+      running = null;
     }
-    isRunning = false;
+  };
+  return (value) => {
+    next = { value };
+    // Not at once: it must not end before it is known to run.
+    running ??= Promise.resolve().then(runAll);
+    return running;
   };
 }

@@ -42,13 +42,22 @@ onTokenNeeded((wasWrong) => new Promise((resolve) => {
 /** What the fragment says. */
 const wanted = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
+/** The fragment of a view with the row as it is. */
+function fragment(view) {
+  const state = new URLSearchParams({ model: session.name, view, row: encodeRow(session.row) });
+  return `#${state.toString().replaceAll('%3A', ':').replaceAll('%2C', ',')}`;
+}
+
 let saving = 0;
+/** The fragment that was followed or written last. Another one was chosen since, and is about to be followed. */
+let known = '';
 function save() {
   clearTimeout(saving);
   // Browsers limit how often an address may change.
   saving = setTimeout(() => {
-    const state = new URLSearchParams({ model: session.name, view: shown.name, row: encodeRow(session.row) });
-    history.replaceState(null, '', `#${state.toString().replaceAll('%3A', ':').replaceAll('%2C', ',')}`);
+    if (shown.name === '' || location.hash !== known) return;
+    history.replaceState(null, '', fragment(shown.name));
+    known = location.hash;
     links();
   }, 150);
 }
@@ -76,8 +85,9 @@ class Session {
     /** Some rows as the user has them, for ranges and directions. */
     this.sample = [];
     this.file = { rows: [], at: 0 };
-    /** Whether the model has changed since it was opened: another view opens it again. */
+    /** Whether the model has changed since it was opened: another view opens it again, once all changes are done. */
     this.isStale = false;
+    this.changing = null;
     // Whether scaled supports can be shown as rows of the user.
     this.canUnscale = card.scaling === null || /^(standard|min_max|max_abs)/.test(card.scaling);
   }
@@ -150,7 +160,13 @@ function showView(name) {
   links();
 }
 
+/** Calls of `follow`: a later one ends an earlier one that still waits. */
+let followed = 0;
+
 async function follow() {
+  followed += 1;
+  const own = followed;
+  known = location.hash;
   const { model, view, row } = wanted();
   const names = [...byId('model').options].map((option) => option.value);
   const name = names.includes(model) ? model : names[0];
@@ -159,14 +175,17 @@ async function follow() {
     if (isNew) {
       shown.leave?.();
       shown = { name: '', leave: null };
-      session = await Session.open(name);
+      await session?.changing;
+      const opened = await Session.open(name);
+      if (own !== followed) return;
+      session = opened;
       byId('model').value = name;
     }
     const given = row === undefined ? null : decodeRow(row, session.card.columns);
     if (given && encodeRow(session.row) !== row) session.setRow(given, 'address');
     if (isNew || view !== shown.name) showView(view);
   } catch (error) {
-    problem(error);
+    if (own === followed) problem(error);
   }
 }
 
@@ -174,7 +193,9 @@ async function start() {
   try {
     const [names, more] = await Promise.all([Model.list(), extensions()]);
     if (more.includes('train')) VIEWS.unshift(['train', 'Train', (await import('./train.js')).trainView]);
-    byId('views').append(...VIEWS.map(([name, title]) => h('a', { href: '#', 'data-view': name }, title)));
+    // The row may be newer than the address: a link takes it along when it is followed.
+    const follows = (name) => ({ click: (event) => { if (session) event.currentTarget.href = fragment(name); } });
+    byId('views').append(...VIEWS.map(([name, title]) => h('a', { href: '#', 'data-view': name, on: follows(name) }, title)));
     byId('model').append(...names.map((name) => h('option', { value: name }, name)));
   } catch (error) {
     problem(error);

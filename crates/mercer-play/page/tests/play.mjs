@@ -171,6 +171,57 @@ test('a table of one\'s own, by two columns or components', async () => {
   await end(/400/);
 });
 
+test('points that were on their way when others were asked for do not come back', async () => {
+  const { page, end } = await play();
+  await trained(page, /of 400 points/);
+  // The new points are late; a click on the old ones in between is no change of the new ones.
+  await page.route('**/train/example', async (route) => {
+    const reply = await route.fetch();
+    await new Promise((resolve) => { setTimeout(resolve, 600); });
+    await route.fulfill({ response: reply });
+  });
+  await page.getByLabel(/^Example/).selectOption('three clouds');
+  await shows(page, 'Points are on their way');
+  await page.locator('#plane').click({ position: { x: 60, y: 60 } });
+  await trained(page, /of 400 points/);
+  await shows(page, /Example three clouds: 400 points/);
+  await page.locator('#plane').click({ position: { x: 60, y: 60 } });
+  await trained(page, /of 401 points/);
+  await end();
+});
+
+test('points that a training did not take are sent again', async () => {
+  const { page, end } = await play();
+  await trained(page, /of 400 points/);
+  const sent = [];
+  await page.route('**/train/fit', async (route) => {
+    sent.push(route.request().postDataJSON().points?.length);
+    await (sent.length === 1 ? route.abort() : route.continue());
+  });
+  await page.locator('#plane').click({ position: { x: 60, y: 60 } });
+  await page.getByRole('alert').filter({ hasText: 'the server cannot be reached' }).waitFor();
+  await page.getByLabel('C', { exact: true }).focus();
+  await page.keyboard.press('ArrowRight');
+  await trained(page, /of 401 points/);
+  await page.locator('#problem').waitFor({ state: 'hidden' });
+  assert.deepEqual(sent, [401, 401]);
+  await end(/ERR_FAILED/);
+});
+
+test('another view waits for the training that is under way', async () => {
+  const { page, end } = await play();
+  await trained(page, /of 400 points/);
+  await page.route('**/train/fit', async (route) => {
+    await new Promise((resolve) => { setTimeout(resolve, 600); });
+    await route.continue();
+  });
+  await page.getByLabel(/^Kernel/).selectOption('laplacian');
+  await page.getByRole('link', { name: 'Card' }).click();
+  await page.locator('dd', { hasText: 'laplacian(gamma=1)' }).waitFor();
+  await shows(page, 'What it promises');
+  await end();
+});
+
 test('a table of 20,000 rows is trained', async () => {
   const lines = Array.from({ length: 20000 }, (_, at) => {
     const [class_, angle] = [at % 2, (at * 2654435761 % 4294967296) / 4294967296];
@@ -180,6 +231,9 @@ test('a table of 20,000 rows is trained', async () => {
   writeFileSync(made('rings.csv'), `u,v,ring\n${lines.join('\n')}\n`);
   const { page, end } = await play({}, made('rings.csv'), '--label', 'ring');
   await page.locator('#trained', { hasText: /of 20.000 points are support vectors/ }).waitFor({ timeout: 60000 });
+  // To the end, and not until the limit of time.
+  await page.locator('#facts', { hasText: 'steps' }).waitFor();
+  assert.ok(!(await page.locator('#facts').innerText()).includes('stopped early'));
   await end();
 });
 

@@ -37,6 +37,7 @@ function models() {
   mercer('compile', made('d.mercer'), '--plan', 'cascade(student(8, 16), low_precision, exact)', '--sample', QUERIES, '--eps', '0.05', '-o', made('estimated.mercer'));
   mercer('train', SONAR, '-o', made('s.mercer'), '--kernel', 'polynomial(degree=2, gamma=1, coef0=1)');
   mercer('compile', made('s.mercer'), '--plan', 'cascade(spectral, exact)', '-o', made('sonar.mercer'));
+  mercer('tune', made('s.mercer'), '--sample', SONAR, '--contract', 'certified', '--time-limit', '20s', '-o', made('tuned.mercer'));
   mercer('train', path.join(DATASETS, 'haberman/haberman.csv'), '-o', made('haberman.mercer'), '--kernel', 'rbf(gamma=1)', '--scale', 'standard');
   const abalone = readFileSync(path.join(DATASETS, 'abalone/abalone.csv'), 'utf8').split('\n').slice(0, 300);
   // Without the first column, which is a word.
@@ -47,7 +48,7 @@ function models() {
 before(async () => {
   models();
   writeFileSync(made('token'), TOKEN);
-  const names = ['sonar', 'digits', 'estimated', 'haberman', 'abalone', 'pictures'].map((name) => made(`${name}.mercer`));
+  const names = ['sonar', 'digits', 'estimated', 'haberman', 'abalone', 'pictures', 'tuned'].map((name) => made(`${name}.mercer`));
   open = await start('serve', ['--show-supports', '--audit', '0.5', ...names]);
   closed = await start('serve', ['--token-file', made('token'), made('haberman.mercer')]);
   await openBrowser();
@@ -68,6 +69,88 @@ test('the card says what the model is and promises', async () => {
   await shows(page, /At most 5 % of queries disagree .* confidence 95 %/);
   assert.match(await page.title(), /Card · estimated/);
   await end();
+});
+
+test('the card of a tuned model: facts as they are in the file, and why this plan', async () => {
+  const { page, end } = await visit(hash('tuned', 'card'));
+  await shows(page, 'What it promises');
+  const known = JSON.parse(mercer('inspect', made('tuned.mercer'), '--json'));
+  const fact = (name) => page.locator('dt', { hasText: new RegExp(`^${name}$`) }).locator('xpath=following-sibling::dd[1]').innerText();
+  // The digest is the one by which a program names the model that it means.
+  const digest = await fact('Digest');
+  assert.match(digest, /^[0-9a-f]{64}$/);
+  const asked = async (parameters) => (await fetch(`${open}v2/models/tuned/infer`, {
+    method: 'POST', body: JSON.stringify({ parameters, inputs: [{ name: 'x', shape: [1, 60], datatype: 'FP64', data: new Array(60).fill(0.5) }] }),
+  })).status;
+  assert.deepEqual([await asked({ digest }), await asked({ digest: digest.replace(/^./, (first) => (first === '0' ? '1' : '0')) })], [200, 409]);
+  assert.equal(Number(await fact('Support vectors')), known.supports);
+  assert.match(await fact('Columns'), /^60: band0, band1, .*, …$/);
+  assert.equal(await fact('Kernel'), 'polynomial(degree=2, gamma=1, coef0=1)');
+  assert.equal(await fact('Classes'), 'R, M');
+  assert.match(await fact('Size'), /^[\d.]+ KB$/);
+  const why = page.locator('h3', { hasText: 'Why this plan' }).locator('xpath=following-sibling::p[1]');
+  assert.equal(await why.innerText(), `${known.tuning.reason}.`);
+  assert.match(known.tuning.reason, /as fast as exact|exact is the fastest/);
+  assert.equal(await fact('contract'), 'certified');
+  await page.getByText('The whole record').click();
+  assert.equal(JSON.parse(await page.locator('details pre').innerText()).sample.rows, known.tuning.sample.rows);
+  const stages = await page.locator('.stages code').allInnerTexts();
+  assert.equal(known.plan, stages.length > 1 ? `cascade(${stages.join(', ')})` : 'exact');
+  await end();
+});
+
+test('a view that is chosen while the address is brought up to date is not lost', async () => {
+  // The update of the address comes when the test wants it: after the click, before the page has heard of it.
+  const hold = () => {
+    const later = globalThis.setTimeout;
+    globalThis.setTimeout = (work, ms, ...more) => (ms === 150 ? (globalThis.update = work, 0) : later(work, ms, ...more));
+  };
+  const { page, end } = await visit(hash('haberman', 'card'), {}, (made) => made.addInitScript(hold));
+  await shows(page, 'What it promises');
+  await page.evaluate(() => {
+    document.querySelector('nav [data-view=play]').click();
+    globalThis.update();
+  });
+  await page.locator('#answer').waitFor();
+  assert.match(page.url(), /view=play/);
+  // A link takes the row as it is, also where the address does not have it yet.
+  await page.getByLabel('age, as a number').fill('44');
+  await page.getByRole('link', { name: 'Watch' }).click();
+  await shows(page, 'The answer is');
+  assert.match(page.url(), /row=0:44,/);
+  await end();
+});
+
+test('of two models that are chosen in turn the later one is shown, whichever comes first', async () => {
+  const { page, end } = await visit(hash('haberman', 'card'));
+  await shows(page, 'What it promises');
+  let late = null;
+  await page.route('**/models/abalone/card', async (route) => { late = route; });
+  await page.selectOption('#model', 'abalone');
+  await page.waitForFunction(() => location.hash.includes('abalone'));
+  while (!late) await page.waitForTimeout(20);
+  await page.selectOption('#model', 'sonar');
+  await page.waitForFunction(() => document.title.includes('sonar'));
+  await Promise.all([page.waitForResponse('**/models/abalone/card'), late.continue()]);
+  await page.waitForTimeout(300);
+  assert.match(await page.title(), /sonar/);
+  assert.equal(await page.locator('#model').inputValue(), 'sonar');
+  await end();
+});
+
+test('what a busy server refuses is asked again', async () => {
+  const { page, end } = await visit(hash('haberman', 'card'));
+  await shows(page, 'What it promises');
+  let refused = 0;
+  await page.route('**/infer', async (route) => {
+    refused += 1;
+    if (refused > 2) await route.continue();
+    else await route.fulfill({ status: 429, headers: { 'Retry-After': '1' }, json: { error: 'too much work' } });
+  });
+  await page.getByRole('link', { name: 'Play' }).click();
+  await page.locator('#answer').waitFor();
+  assert.equal(refused, 3);
+  await end(/429/);
 });
 
 test('text becomes rows, votes are counted as the machine counts them', async () => {
@@ -174,6 +257,42 @@ test('sliders move by keyboard, one request is in flight, the latest wins', asyn
   assert.equal(most, 1);
   const sent = last.buffer.slice(last.byteOffset + last.length - 24, last.byteOffset + last.length);
   assert.equal(new Float64Array(sent)[0], value);
+  // With the mouse: the answer follows while the button is down.
+  const box = await slider.boundingBox();
+  const asked = page.waitForRequest('**/infer');
+  const place = Number(value - (await slider.getAttribute('min'))) / (await slider.evaluate(({ min, max }) => max - min));
+  await page.mouse.move(box.x + 8 + (box.width - 16) * place, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.9, box.y + box.height / 2, { steps: 10 });
+  await asked;
+  const dragged = Number(await slider.inputValue());
+  assert.ok(dragged > value, `${dragged} after a drag from ${value}`);
+  await page.mouse.up();
+  assert.equal(Number(await page.getByLabel('age, as a number').inputValue()), dragged);
+  await page.waitForTimeout(400);
+  assert.equal(new Float64Array(last.buffer.slice(last.byteOffset + last.length - 24, last.byteOffset + last.length))[0], dragged);
+  await page.waitForFunction((age) => location.hash.includes(`row=0:${age},`), dragged);
+  await end();
+});
+
+test('a file that is dropped is taken; one that misses its place does nothing', async () => {
+  const { page, end } = await visit(hash('sonar', 'play'));
+  await page.locator('#answer').waitFor();
+  const text = readFileSync(SONAR, 'utf8');
+  const drop = (selector) => page.evaluate(([where, words]) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([words], 'sonar.csv', { type: 'text/csv' }));
+    const zone = document.querySelector(where);
+    const events = ['dragenter', 'dragover', 'drop'].map((type) => new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer }));
+    return events.map((event) => { zone.dispatchEvent(event); return event.defaultPrevented; });
+  }, [selector, text]);
+  // A browser opens a file that is dropped, unless the page says that it does not want that.
+  assert.deepEqual((await drop('h2')).slice(1), [true, true]);
+  assert.equal(await page.getByText(/Row 1 of 208/).count(), 0);
+  await drop('.drop');
+  const label = text.split('\n')[1].split(',').at(-1);
+  await shows(page, new RegExp(`Row 1 of 208, its label in the file is ${label}`));
+  await page.locator('#answer', { hasText: predicted('sonar', SONAR)[0].label }).waitFor();
   await end();
 });
 
@@ -270,6 +389,41 @@ test('the range closes step by step', async () => {
   await end();
 });
 
+test('changes of the leading label are marked, and the cost so far stands beside exact', async () => {
+  const lines = readFileSync(SONAR, 'utf8').trim().split('\n').slice(1);
+  const explained = (row) => JSON.parse(mercer('explain', made('sonar.mercer'), SONAR, '--row', String(row), '--json'));
+  const changesOf = ({ steps }) => steps.map(({ low, high }) => low / 2 + high / 2 > 0).flatMap((side, at, sides) => (at > 0 && side !== sides[at - 1] ? [at] : []));
+  const row = lines.findIndex((_, at) => changesOf(explained(at + 1)).length > 1) + 1;
+  assert.ok(row > 0, 'a row whose leading label changes twice');
+  const told = explained(row);
+  const changes = changesOf(told);
+  const values = lines[row - 1].split(',').slice(0, -1).map((value, column) => `${column}:${Number(value)}`).filter((pair) => !pair.endsWith(':0'));
+  const { page, end } = await visit(hash('sonar', 'watch', values.join()));
+  await page.locator('#explained', { hasText: told.label }).waitFor();
+  assert.equal(await page.locator('path.change').count(), changes.length);
+  const step = page.getByLabel('Step', { exact: true });
+  for (const at of [changes[0], changes[0] - 1]) {
+    await step.fill(String(at + 1));
+    await shows(page, `Step ${at + 1} of ${told.steps.length}`);
+    assert.equal(await page.getByText('the leading label has changed').count(), at === changes[0] ? 1 : 0);
+  }
+  // Each diamond is at the height of its step.
+  const heights = await page.locator('line.proof').evaluateAll((all) => all.map((line) => Number(line.getAttribute('y1'))));
+  const diamonds = await page.locator('path.change').evaluateAll((all) => all.map((path) => Number(path.getAttribute('d').match(/ ([\d.]+)l/)[1]) + 6));
+  diamonds.forEach((height, at) => assert.ok(Math.abs(height - heights[changes[at]]) < 0.01, `${height}`));
+  const bars = page.getByRole('img', { name: 'cost so far against the exact evaluation' });
+  const lengths = async () => (await bars.locator('rect').evaluateAll((all) => all.map((rect) => Number(rect.getAttribute('width')))));
+  for (const at of [0, told.steps.length - 1]) {
+    await step.fill(String(at + 1));
+    await shows(page, `Step ${at + 1} of ${told.steps.length}`);
+    const { cost } = told.steps[at];
+    const [soFar, exact] = await lengths();
+    assert.ok(Math.abs(soFar / exact - cost / told.exact_cost) < 0.01, `${soFar} of ${exact} for ${cost} of ${told.exact_cost}`);
+    assert.match(await bars.textContent(), new RegExp(`so far${String(cost).replace(/\B(?=(\d{3})+$)/g, '\u202f')}, `));
+  }
+  await end();
+});
+
 test('several classes: pairs that matter, pictures of supports; estimates are dashed', async () => {
   const { page, end } = await visit(hash('digits', 'watch'));
   await shows(page, 'No pair matters any more');
@@ -320,6 +474,18 @@ test('a batch streams to a table and a file, and lists disagreements', async () 
   const lines = readFileSync(await download.path(), 'utf8').trim().split('\n');
   assert.equal(lines[0], 'row,label,low,high,certainty,cost');
   assert.deepEqual(lines.slice(1), expected.map(({ row, label, low, high, certainty, cost }) => [row, label, low, high, certainty, cost].join()));
+  // A table with a label column that is found by its name in the training data.
+  await page.selectOption('#model', 'sonar');
+  await page.waitForFunction(() => document.title.includes('sonar'));
+  await page.locator('input[type=file]').setInputFiles(SONAR);
+  const truth = readFileSync(SONAR, 'utf8').trim().split('\n').slice(1).map((line) => line.split(',').at(-1));
+  const differing = predicted('sonar', SONAR).filter((answer, at) => answer.label !== truth[at]);
+  assert.ok(differing.length > 0, 'some answers are wrong');
+  await shows(page, `Answers that differ from the label column: ${differing.length}`);
+  const listed = await page.getByRole('region', { name: 'disagreements' }).locator('tbody tr').evaluateAll((rows) => rows.map((row) => [...row.cells].slice(0, 3).map((cell) => cell.textContent)));
+  assert.deepEqual(listed, differing.map(({ row, label }) => [String(row), truth[row - 1], label]));
+  await page.selectOption('#model', 'digits');
+  await page.waitForFunction(() => document.title.includes('digits'));
   // Another kind of file, and one that is wrong.
   mercer('convert', QUERIES, '-o', made('q.parquet'));
   await page.getByLabel('Label column of the table').fill('label');
@@ -342,7 +508,42 @@ test('live numbers follow the queries', async () => {
   await shows(page, /student/);
   await shows(page, /answers were asked again exactly: the share with another label lies between/);
   await shows(page, 'all models, 30 s');
+  // Requests while the page looks: rate, quantiles and the timeline of the audit follow.
+  const tile = (name) => page.locator('.tile', { has: page.getByText(name, { exact: true }) }).locator('b');
+  const asks = setInterval(() => page.evaluate(async () => {
+    const values = Array.from({ length: 20 * 64 }, (_, at) => at % 16);
+    const inputs = [{ name: 'x', shape: [20, 64], datatype: 'FP64', data: values }];
+    await fetch('v2/models/estimated/infer', { method: 'POST', body: JSON.stringify({ inputs }) });
+  }).catch(() => {}), 100);
+  try {
+    await page.waitForFunction(() => Number(document.querySelector('.tile b').textContent) > 0);
+    await page.waitForFunction(() => document.querySelectorAll('.tile b')[2].textContent.endsWith(' ms'));
+    const [half, most] = [await tile('Request, p50').innerText(), await tile('Request, p99').innerText()].map((words) => Number(words.replace(' ms', '')));
+    assert.ok(half > 0 && half <= most, `${half} ms and ${most} ms`);
+    const lines = page.getByRole('img', { name: 'bounds of the share of disagreements' }).locator('polyline');
+    await page.waitForFunction(() => [...document.querySelectorAll('svg[aria-label^=bounds] polyline')].every((line) => line.getAttribute('points').split(' ').length > 3));
+    assert.equal(await lines.count(), 2);
+    const [upper, lower] = await lines.evaluateAll((all) => all.map((line) => Number(line.getAttribute('points').split(' ').at(-1).split(',')[1])));
+    assert.ok(upper <= lower, 'the high bound is above the low one');
+  } finally {
+    clearInterval(asks);
+  }
+  assert.equal(await tile('Refused by load').innerText(), '0');
   await end();
+});
+
+test('refused requests are counted', async () => {
+  const address = await start('serve', ['--queue-ms', '0.001', made('digits.mercer')]);
+  const { page, end } = await visit(`${address}#model=digits&view=live`);
+  const refused = await page.evaluate(async () => {
+    const inputs = [{ name: 'x', shape: [600, 64], datatype: 'FP64', data: Array.from({ length: 600 * 64 }, (_, at) => (at * 7) % 17) }];
+    const ask = () => fetch('v2/models/digits/infer', { method: 'POST', body: JSON.stringify({ inputs }) });
+    const replies = await Promise.all(Array.from({ length: 40 }, ask));
+    return replies.filter(({ status }) => status === 429).length;
+  });
+  assert.ok(refused > 0, 'the server had too much to do');
+  await page.locator('.tile', { hasText: new RegExp(`Refused by load${refused}since`) }).waitFor();
+  await end(/429/);
 });
 
 test('a token is asked for, and kept in memory only', async () => {

@@ -1,17 +1,18 @@
 // What the browser tests share: the command, servers, pages that fail on errors, and checks that hold for every view.
 //
 // MERCER_COMMAND is the command, MERCER_PAGE_MODULES the folder with playwright-core and axe-core, CHROMIUM the browser,
-// MERCER_PAGE_SCREENSHOTS (if given) a folder for pictures.
+// MERCER_PAGE_SCREENSHOTS (if given) a folder for pictures, MERCER_PAGE_FILES (if given) folders, separated by colons, whose files
+// stand in for those in the command: a change of the page need not be compiled to be tried.
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const { MERCER_COMMAND, MERCER_PAGE_MODULES, MERCER_PAGE_SCREENSHOTS, CHROMIUM } = process.env;
+const { MERCER_COMMAND, MERCER_PAGE_FILES, MERCER_PAGE_MODULES, MERCER_PAGE_SCREENSHOTS, CHROMIUM } = process.env;
 const modules = createRequire(path.join(MERCER_PAGE_MODULES, 'package.json'));
 const { chromium } = modules('playwright-core');
 const AXE = readFileSync(modules.resolve('axe-core/axe.min.js'), 'utf8');
@@ -56,14 +57,23 @@ export async function closeAll() {
   rmSync(FOLDER, { recursive: true, force: true });
 }
 
-/** A page that fails the test on an error of the console or a request to another host. */
-export async function visit(address, options = {}) {
+/** Files of the page from folders instead of those in the command. */
+const fromFolders = (context) => context.route('**/page/**', async (route) => {
+  const name = path.basename(new URL(route.request().url()).pathname);
+  const found = MERCER_PAGE_FILES.split(':').map((folder) => path.join(folder, name)).find((file) => existsSync(file));
+  await (found ? route.fulfill({ path: found }) : route.continue());
+});
+
+/** A page that fails the test on an error of the console or a request to another host; `setUp` gets it before it is opened. */
+export async function visit(address, options = {}, setUp = async () => {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, acceptDownloads: true, ...options });
+  if (MERCER_PAGE_FILES) await fromFolders(context);
   const page = await context.newPage();
   const faults = [];
   page.on('console', (message) => { if (['error', 'warning'].includes(message.type()) && !READBACK.test(message.text())) faults.push(message.text()); });
   page.on('pageerror', (error) => faults.push(error.stack));
   page.on('request', (request) => { if (!/^(blob|data):/.test(request.url()) && new URL(request.url()).host !== new URL(address).host) faults.push(request.url()); });
+  await setUp(page);
   await page.goto(address);
   return { page, context, faults, end: async (allowed = /^$/) => {
     await context.close();
