@@ -3,12 +3,15 @@
 //! Nothing here depends on scikit-learn; the Python modules do.
 
 mod answers;
+mod blocks;
 mod errors;
 mod machine_parts;
 mod model;
 mod plans;
 mod queries;
+mod rounds;
 mod rows;
+mod steps;
 mod threads;
 mod train;
 mod trust;
@@ -21,7 +24,15 @@ mod _mercer {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::blocks::PyRowBlock;
+    #[pymodule_export]
     use crate::model::PyModel;
+    #[pymodule_export]
+    use crate::rounds::{
+        PyOptimalityBounds, PyProgram, PyWeightedSupports, objective_and_gap, py_solve_changes,
+    };
+    #[pymodule_export]
+    use crate::steps::{PyBins, PyLandmarks, py_common_step, py_dual_step};
     #[pymodule_export]
     use crate::train::train;
 

@@ -85,9 +85,10 @@ impl PyModel {
 impl PyModel {
     /// Reads a model of any known kind.
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+    #[pyo3(signature = (bytes, trust_plan=false))]
+    fn from_bytes(py: Python<'_>, bytes: &[u8], trust_plan: bool) -> PyResult<Self> {
         let model = py.detach(|| file::from_bytes(bytes)).map_err(|error| error.raise(py))?;
-        let source = PlanSource::of_file(&model, false);
+        let source = PlanSource::of_file(&model, trust_plan);
         Self::from_source(py, model, source)
     }
 

@@ -19,6 +19,7 @@ mod checkpoint;
 mod control;
 pub mod decomposition;
 mod digest;
+mod dual_steps;
 mod error;
 mod formulations;
 mod gram;
@@ -46,6 +47,7 @@ mod warm;
 pub use additive::{BinPlacement, FactorReport, Nodes, PrintedPmsvm};
 pub use checkpoint::Checkpoint;
 pub use control::{Cancel, Progress, RoundProgress, Stop};
+pub use dual_steps::{DualStep, DualStepOptions, common_step, dual_step, encode_rows};
 pub use error::TrainError;
 pub use formulations::{
     FORMULATIONS, Formulation, FormulationRef, Goal, ProblemForm, ScaleAndOffset, Subproblem,
