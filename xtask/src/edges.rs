@@ -38,14 +38,25 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mercer-compile", UP_TO_TRAIN),
     ("mercer", UP_TO_COMPILE),
     ("mercer-draw", &[]),
+    ("mercer-datasets", &[]),
     (
         "mercer-server",
         &["mercer-data", "mercer-draw", "mercer-kernel", "mercer-machine", "mercer-query"],
     ),
     ("mercer-play", &["mercer", "mercer-server"]),
     ("mercer-report", &["mercer", "mercer-draw"]),
-    ("mercer-papers", &["mercer", "mercer-report"]),
-    ("mercer-cli", &["mercer", "mercer-play", "mercer-report", "mercer-papers", "mercer-server"]),
+    ("mercer-papers", &["mercer", "mercer-datasets", "mercer-report"]),
+    (
+        "mercer-cli",
+        &[
+            "mercer",
+            "mercer-datasets",
+            "mercer-play",
+            "mercer-report",
+            "mercer-papers",
+            "mercer-server",
+        ],
+    ),
     ("mercer-c", &["mercer"]),
     ("mercer-libsvm", &["mercer"]),
     ("mercer-libsvm3", &["mercer-libsvm"]),
@@ -201,10 +212,17 @@ mod tests {
         assert_eq!(may_use("mercer-train").last(), Some(&"mercer-machine"));
         assert_eq!(may_use("mercer-compile").last(), Some(&"mercer-train"));
         assert_eq!(may_use("mercer").last(), Some(&"mercer-compile"));
-        assert_eq!(may_use("mercer-papers"), ["mercer", "mercer-report"]);
+        assert_eq!(may_use("mercer-papers"), ["mercer", "mercer-datasets", "mercer-report"]);
         assert_eq!(
             may_use("mercer-cli"),
-            ["mercer", "mercer-play", "mercer-report", "mercer-papers", "mercer-server"]
+            [
+                "mercer",
+                "mercer-datasets",
+                "mercer-play",
+                "mercer-report",
+                "mercer-papers",
+                "mercer-server"
+            ]
         );
     }
 

@@ -11,6 +11,7 @@ mod edges;
 mod fixtures;
 mod help;
 mod page;
+mod publish;
 mod r_package;
 mod sanitize;
 mod shape;
@@ -48,6 +49,7 @@ const VERBS: &[Verb] = &[
     clib::VERB,
     docs::VERB,
     wheel::VERB,
+    publish::VERB,
     sanitize::VERB,
     help::VERB,
 ];

@@ -1,4 +1,4 @@
-//! The machines of a paper, as `benches/tasks.toml` defines them.
+//! The machines of a paper, as `tasks.toml` defines them.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -9,14 +9,14 @@ use mercer::data::scale::SCALINGS;
 use mercer::data::{Dataset, Matrix, Targets, synthetic};
 use serde::Deserialize;
 
-pub(crate) static TASKS: &str = include_str!("../../../benches/tasks.toml");
+pub(crate) static TASKS: &str = include_str!("tasks.toml");
 
 /// Data files that are part of the program.
 static EMBEDDED: &[(&str, &[u8])] = &[
-    ("datasets/sonar/sonar.csv", include_bytes!("../../../datasets/sonar/sonar.csv")),
-    ("datasets/haberman/haberman.csv", include_bytes!("../../../datasets/haberman/haberman.csv")),
-    ("datasets/abalone/abalone.csv", include_bytes!("../../../datasets/abalone/abalone.csv")),
-    ("datasets/digits/digits.csv.gz", include_bytes!("../../../datasets/digits/digits.csv.gz")),
+    ("datasets/sonar/sonar.csv", mercer_datasets::SONAR),
+    ("datasets/haberman/haberman.csv", mercer_datasets::HABERMAN),
+    ("datasets/abalone/abalone.csv", mercer_datasets::ABALONE),
+    ("datasets/digits/digits.csv.gz", mercer_datasets::DIGITS),
 ];
 
 #[derive(Debug, Deserialize)]
@@ -62,7 +62,7 @@ pub(crate) struct Task {
 
 /// The tasks of a paper.
 pub(crate) fn of(paper: &str) -> anyhow::Result<Vec<Task>> {
-    let file: ReproductionFile = toml::from_str(TASKS).context("benches/tasks.toml")?;
+    let file: ReproductionFile = toml::from_str(TASKS).context("tasks.toml")?;
     Ok(file.reproduction.into_iter().filter(|task| task.paper == paper).collect())
 }
 

@@ -12,7 +12,9 @@ use serde_json::Value;
 use super::{Options, report};
 use crate::workspace::{self, Workspace, stdout_of};
 
-/// Sets of `[[yw12]]` in benches/tasks.toml that are measured.
+/// Where the sets are defined.
+const SETS_FILE: &str = "crates/mercer-papers/src/tasks.toml";
+/// Sets of `[[yw12]]` in it that are measured.
 const SETS: [&str; 4] = ["MNIST", "gradients", "covtype", "Adult"];
 /// Sets of very many columns that benches/peers/additive.py makes, and their C.
 const WIDE: [&str; 2] = ["zipf", "uniform"];
@@ -25,8 +27,8 @@ const BASES: [&str; 3] = ["LIBLINEAR", "PmSVM-LUT as printed", "LIBLINEAR on map
 
 const HEAD: &str = "| set | program | seconds | least | / LIBLINEAR | / PmSVM-LUT | / mapped |\n\
                     |---|---|---:|---:|---:|---:|---:|\n";
-const MEANT: &str = "Equal C (benches/tasks.toml; 1 for zipf and uniform), hinge, bias 1, tolerance 0.1, one thread; reading \
-                     not counted, bins and packing counted unless it says without preparation; ratios are medians over \
+const MEANT: &str = "Equal C (crates/mercer-papers/src/tasks.toml; 1 for zipf and uniform), hinge, bias 1, tolerance 0.1, one \
+                     thread; reading not counted, bins and packing counted unless it says without preparation; ratios are medians over \
                      turns";
 
 /// Prints medians of seconds and of ratios within a turn, labels beside the exact machine's, and memory.
@@ -145,14 +147,14 @@ fn grown(found: &Value) -> Vec<String> {
     found["rows"].as_array().into_iter().flatten().map(line).collect()
 }
 
-/// C of a set in benches/tasks.toml.
+/// C of a set in the file of sets.
 pub(super) fn penalty(workspace: &Workspace, set: &str) -> Result<f64> {
-    let text = fs::read_to_string(workspace.root.join("benches/tasks.toml"))?;
-    let table: toml::Table = text.parse().context("benches/tasks.toml")?;
+    let text = fs::read_to_string(workspace.root.join(SETS_FILE))?;
+    let table: toml::Table = text.parse().context(SETS_FILE)?;
     let sets = table.get("yw12").and_then(toml::Value::as_array).into_iter().flatten();
     let named = |one: &&toml::Value| one.get("name").and_then(toml::Value::as_str) == Some(set);
     let found = sets.into_iter().find(named).and_then(|one| one.get("C")?.as_float());
-    found.with_context(|| format!("no C of {set} in benches/tasks.toml"))
+    found.with_context(|| format!("no C of {set} in {SETS_FILE}"))
 }
 
 /// Lines of the table, and what stands below it.

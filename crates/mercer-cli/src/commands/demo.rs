@@ -26,8 +26,8 @@ use crate::labels::Fit;
 use crate::output::save_text;
 
 /// A machine trained by LIBSVM on the first 1,200 of 1,797 handwritten digits.
-static LIBSVM_MODEL: &[u8] = include_bytes!("../../../../datasets/digits/digits.model");
-static DIGITS: &[u8] = include_bytes!("../../../../datasets/digits/digits.csv.gz");
+static LIBSVM_MODEL: &[u8] = mercer_datasets::DIGITS_MODEL;
+static DIGITS: &[u8] = mercer_datasets::DIGITS;
 const TRAINING_ROWS: usize = 1200;
 /// Queries to tune on: enough for a risk of 1 in 1,000.
 const SAMPLE: usize = 6000;

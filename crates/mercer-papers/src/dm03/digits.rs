@@ -16,7 +16,7 @@ use super::methods::ThresholdSource;
 use crate::Session;
 use crate::tasks::TASKS;
 
-/// `[dm03]` of `benches/tasks.toml`.
+/// `[dm03]` of `tasks.toml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DigitsTask {
@@ -40,7 +40,7 @@ struct Dm03File {
 
 impl DigitsTask {
     pub(super) fn read() -> anyhow::Result<Self> {
-        let file: Dm03File = toml::from_str(TASKS).context("benches/tasks.toml")?;
+        let file: Dm03File = toml::from_str(TASKS).context("tasks.toml")?;
         Ok(file.dm03)
     }
 

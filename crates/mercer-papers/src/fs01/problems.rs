@@ -5,8 +5,6 @@ use mercer::data::{Dataset, Matrix, Targets};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 
-static ABALONE: &str = include_str!("../../../../datasets/abalone/abalone.csv");
-
 /// A number in [0, 1).
 fn uniform(random: &mut SplitMix64) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
@@ -76,7 +74,8 @@ pub(super) fn dense(rows: usize, columns: usize, seed: u64) -> anyhow::Result<Da
 /// Abalone: up to nine rings or more, a column for each sex, all columns from -1 to 1.
 pub(super) fn abalone() -> anyhow::Result<Dataset> {
     let (mut values, mut targets) = (Vec::new(), Vec::new());
-    for line in ABALONE.lines().skip(1) {
+    let text = std::str::from_utf8(mercer_datasets::ABALONE).context("abalone.csv")?;
+    for line in text.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         values.extend(["F", "I", "M"].map(|sex| f64::from(u8::from(fields[0] == sex))));
         let numbers: Result<Vec<f64>, _> = fields[1..].iter().map(|field| field.parse()).collect();

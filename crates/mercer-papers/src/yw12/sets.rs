@@ -1,4 +1,4 @@
-//! The sets, as `[[yw12]]` of `benches/tasks.toml` defines them.
+//! The sets, as `[[yw12]]` of `tasks.toml` defines them.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ pub(super) struct SetRows {
 
 /// All sets.
 pub(super) fn all() -> anyhow::Result<Vec<Set>> {
-    let file: Yw12File = toml::from_str(TASKS).context("benches/tasks.toml")?;
+    let file: Yw12File = toml::from_str(TASKS).context("tasks.toml")?;
     Ok(file.yw12)
 }
 
