@@ -1,6 +1,6 @@
 """Times the peers answering the queries of one task; prints JSON, microseconds per query.
 
-    python predict.py --data DIR --models DIR TASK
+    python predict.py --data DIR --models DIR [--slow-rows N] TASK
 
 scikit-learn and ONNX Runtime answer with the machine in TASK.model; sklearnex with the one it
 fitted itself (TASK.intelex.pickle, made here if missing), since it ignores foreign ones.
@@ -86,13 +86,13 @@ def onnx_session(machine, columns, kind):
     return lambda rows: session.run(["label"], {"rows": rows})[0]
 
 
-def time_sklearn(machine, rows, truth):
+def time_sklearn(machine, rows, truth, slow):
     model = estimators.stock(machine, rows.shape[1], sparse.issparse(rows))
-    some = rows[:SLOW]
+    some = rows[:slow]
     return {
         "sklearn_batch_us": batch_us(model.predict, some),
         "sklearn_single_us": single_us(model.predict, some[:100]),
-        "sklearn_differs": int((model.predict(some) != truth[:SLOW]).sum()),
+        "sklearn_differs": int((model.predict(some) != truth[:slow]).sum()),
     }
 
 
@@ -116,8 +116,8 @@ def time_intelex(task, path, data, rows, truth):
     }
 
 
-def time_onnxruntime(machine, rows, truth):
-    rows = rows[:SLOW].toarray() if sparse.issparse(rows) else rows[:SLOW]
+def time_onnxruntime(machine, rows, truth, slow):
+    rows = rows[:slow].toarray() if sparse.issparse(rows) else rows[:slow]
     columns, narrow = rows.shape[1], rows.astype(np.float32)
     answer = onnx_session(machine, columns, TensorProto.FLOAT)
     answer_f64 = onnx_session(machine, columns, TensorProto.DOUBLE)
@@ -125,7 +125,7 @@ def time_onnxruntime(machine, rows, truth):
         "onnxruntime_batch_us": batch_us(answer, narrow),
         "onnxruntime_single_us": single_us(answer, narrow),
         "onnxruntime_batch_f64_input_us": batch_us(answer_f64, rows),
-        "onnxruntime_differs": int((answer(narrow) != truth[:SLOW]).sum()),
+        "onnxruntime_differs": int((answer(narrow) != truth[:slow]).sum()),
     }
 
 
@@ -134,6 +134,7 @@ def main():
     parser.add_argument("task", metavar="TASK")
     parser.add_argument("--data", required=True, type=Path, help="directory of the data files")
     parser.add_argument("--models", required=True, type=Path, help="where prepare.py wrote")
+    parser.add_argument("--slow-rows", type=int, default=SLOW, help="queries of a batch for the slow peers")
     options = parser.parse_args()
     task = find_task(options.task)
     if task["formulation"] != "c_svc" or not task.get("predictor"):
@@ -148,8 +149,8 @@ def main():
         "supports": int(machine.supports.shape[0]),
     }
     report |= time_intelex(task, path("intelex.pickle"), options.data, queries, truth)
-    report |= time_onnxruntime(machine, queries, truth)
-    report |= time_sklearn(machine, queries, truth)
+    report |= time_onnxruntime(machine, queries, truth, options.slow_rows)
+    report |= time_sklearn(machine, queries, truth, options.slow_rows)
     report["cores_busy_elsewhere"] = max(others)
     rounded = {k: round(v, 2) if isinstance(v, float) else v for k, v in report.items()}
     print(json.dumps(rounded | estimators.machine_facts(), indent=1))

@@ -1,8 +1,8 @@
 """Times GridSearchCV(SVC) with scikit-learn-intelex on the grid of `cargo xtask bench search`.
 
-    python search.py --data DIR
+    python search.py --data DIR [--rows N]
 
-The first 10,000 rows of a9a, 5 folds (row modulo 5), 6 x 6 values of gamma and C. Prints one JSON object:
+The first rows of a9a (10,000), 5 folds (row modulo 5), 6 x 6 values of gamma and C. Prints one JSON object:
 seconds, and the mean accuracies, gamma after gamma.
 """
 
@@ -25,17 +25,18 @@ PENALTIES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True, type=Path, help="directory of the data files")
+    parser.add_argument("--rows", type=int, default=ROWS)
     options = parser.parse_args()
     task = find_task("a9a")
     rows = load_rows(task, options.data)
-    examples, targets = rows.examples[:ROWS], rows.targets[:ROWS]
+    examples, targets = rows.examples[: options.rows], rows.targets[: options.rows]
     with estimators.accelerated():
         from sklearnex.svm import SVC
 
         grid = GridSearchCV(
             SVC(tol=1e-3, cache_size=1000),
             {"gamma": GAMMAS, "C": PENALTIES},
-            cv=PredefinedSplit(np.arange(ROWS) % FOLDS),
+            cv=PredefinedSplit(np.arange(len(targets)) % FOLDS),
             refit=False,
             error_score="raise",
         )

@@ -2,10 +2,12 @@
 
 mod abi;
 mod additive;
+mod all;
 mod builds;
 mod charts;
 mod decomposition;
 mod faults;
+mod figures;
 mod limits;
 mod linear;
 mod low_rank;
@@ -31,7 +33,7 @@ pub const VERB: Verb = Verb {
     name: "bench",
     usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--rows N ...] [--peers PYTHON] [--write FILE] \
             [--contract TEXT] [--baseline FILE] [--variants N] [--pairs N] [--kills N] [--plans N] [--seed N] [--machine N] \
-            [--quick] [--seconds N] [--built]",
+            [--quick] [--seconds N] [--built] [--figures FILE] [--all]",
     about: "Measures and prints a table; all topics unless one is named.\n\
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
             train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
@@ -69,7 +71,11 @@ pub const VERB: Verb = Verb {
             --plans N       how many calibrated plans the soak asks fresh queries (2000)\n\
             --seed N        of the soak; it prints the one it draws\n\
             --machine N     only this machine of that seed, with all that is wrong with it\n\
-            --quick         shorter runs of serve\n\
+            --quick         shorter runs of serve; fewer rows and turns for predict, train, additive and search\n\
+            --all           with --quick: the results of the README, prepared and measured in 20 minutes at most, building not\n\
+            \u{20}               counted; topics may be named; --figures FILE (target/bench/quick.json) gets machine, date, commit,\n\
+            \u{20}               commands, figures and what was skipped; runs that it holds already and that are not repeated stay\n\
+            --figures FILE  writes the figures of predict, train, additive or search there, as JSON\n\
             --built         serve and limits measure the programs that were built last\n\
             --seconds N     how long the soak of serve runs (1200)\n\
             --write FILE    writes the table there, with machine, commit and command\n\
@@ -93,6 +99,8 @@ struct Options {
     machine: Option<String>,
     kills: Option<String>,
     quick: bool,
+    /// Where figures are written as JSON.
+    figures: Option<String>,
     built: bool,
     seconds: Option<String>,
 }
@@ -136,13 +144,18 @@ fn run(mut args: Args) -> Result<ExitCode> {
         machine: args.value("--machine")?,
         kills: args.value("--kills")?,
         quick: args.flag("--quick"),
+        figures: args.value("--figures")?,
         built: args.flag("--built"),
         seconds: args.value("--seconds")?,
     };
+    let is_all = args.flag("--all");
     let names = args.names()?;
     let known: Vec<_> = TOPICS.iter().map(|(name, ..)| *name).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("no topic '{name}'; there are {}", known.join(", "));
+    }
+    if is_all {
+        return all::run(&options, &names);
     }
     let mut code = ExitCode::SUCCESS;
     for (name, measure, is_usual) in TOPICS {

@@ -115,8 +115,8 @@ fn belongs(name: &str, file: &str) -> bool {
     let Some((folder, rest)) = file.split_once('/') else { return ROOT.contains(&&*file) };
     let ending = rest.rsplit('.').next().unwrap_or_default();
     if name == DATA {
-        return rest.ends_with(".csv")
-            || ["README.md", "digits.csv.gz", "digits.model"].contains(&rest);
+        let files = ["README.md", "digits.csv.gz", "digits.model"];
+        return ending == "csv" || files.contains(&rest);
     }
     let is_page_of_tests = folder == "page" && rest.contains('/');
     FOLDERS.contains(&folder) && ENDINGS.contains(&ending) && !is_page_of_tests

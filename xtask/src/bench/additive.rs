@@ -9,6 +9,7 @@ use std::process::{ExitCode, Stdio};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::figures::{self, Figure};
 use super::{Options, report};
 use crate::workspace::{self, Workspace, stdout_of};
 
@@ -60,16 +61,21 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let all: Vec<(&str, f64)> =
         penalties.chain(wide.iter().map(|set| Ok((*set, WIDE_C)))).collect::<Result<_>>()?;
     let mut versions: Vec<String> = Vec::new();
+    let mut medians = Vec::new();
     for (set, c) in all {
         let mut command = workspace.command(python);
         command.arg("benches/peers/additive.py").arg("--rows").arg(&folder);
         command.arg("--mercer").arg(program("mercer"));
         command.arg("--pmsvm").arg(program("examples/pmsvm_lut"));
         command.arg("--tables").arg(program("examples/tables"));
+        command.args(
+            options.quick.then_some(["--repeats", "3", "--times-only"]).into_iter().flatten(),
+        );
         // It tells every turn.
         command.arg(format!("{set}={c}")).stderr(Stdio::inherit());
         let found: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
         versions = report::versions_of(&found).into_iter().collect();
+        medians.extend(figures_of(&found));
         let (lines, notes) = summary(&found);
         page.add(&lines, notes)?;
     }
@@ -82,6 +88,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let found = serde_json::from_str(&stdout_of(&mut command)?)?;
         page.add("", grown(&found))?;
     }
+    figures::write(options, medians, &versions)?;
     if !versions.is_empty() {
         versions.push(MEANT.to_owned());
         page.add("", versions)?;
@@ -194,6 +201,19 @@ fn summary(found: &Value) -> (String, Vec<String>) {
         }
     }
     (table, notes)
+}
+
+/// Medians of seconds.
+fn figures_of(found: &Value) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (set, measured) in found["sets"].as_object().into_iter().flatten() {
+        for (name, line) in measured["times"].as_object().into_iter().flatten() {
+            let Some(value) = line["median"].as_f64() else { continue };
+            let name = format!("{set}, {name}");
+            figures.push(Figure { name, value, unit: "seconds", differs: None });
+        }
+    }
+    figures
 }
 
 /// What an answer takes: to find bins, and to read entries of rows that have them.

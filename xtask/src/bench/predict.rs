@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::Options;
 use super::report::{self, Series};
+use super::{Options, figures};
 use crate::workspace::{self, Workspace, stdout_of};
 
 /// A task of `benches/tasks.toml` that measures answering.
@@ -73,7 +73,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             }
         }
         let Some(python) = &python else { continue };
-        match measure(&mut peers(&paths, python, task)) {
+        match measure(&mut peers(&paths, python, task, options.quick)) {
             Ok(answer) => {
                 series.extend(report::series_of("", &task.name, &answer));
                 notes.extend(report::versions_of(&answer));
@@ -84,6 +84,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     notes.sort();
     notes.dedup();
     publish(&paths, options, &series, &notes)?;
+    figures::write(options, report::figures(&series), &notes)?;
     Ok(code)
 }
 
@@ -173,7 +174,8 @@ fn ours(
     if training.is_file() {
         tune.arg("--training").arg(training);
     }
-    tune.args(["--contract", contract, "--time-limit", "240s", "-o"]).arg(&model).arg("--quiet");
+    let limit = if options.quick { "90s" } else { "240s" };
+    tune.args(["--contract", contract, "--time-limit", limit, "-o"]).arg(&model).arg("--quiet");
     workspace::run(&mut tune)?;
     let answer = measure(mercer(paths, "bench").arg(&model).arg(&queries).arg("--json"))?;
     let plan = answer.get("plan").and_then(Value::as_str);
@@ -202,10 +204,11 @@ fn program(given: &str) -> Result<PathBuf> {
     Ok(if path.components().count() > 1 { std::path::absolute(path)? } else { path })
 }
 
-fn peers(paths: &Paths, python: &Path, task: &PredictionTask) -> Command {
+fn peers(paths: &Paths, python: &Path, task: &PredictionTask, quick: bool) -> Command {
     let mut command = paths.workspace.command(python);
     command.arg("benches/peers/predict.py").arg("--data").arg(&paths.data);
     command.arg("--models").arg(&paths.prepared).arg(&task.name);
+    command.args(quick.then_some(["--slow-rows", "200"]).into_iter().flatten());
     command
 }
 

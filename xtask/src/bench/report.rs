@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use super::figures::Figure;
 use crate::workspace::{Workspace, stdout_of};
 
 /// How queries were asked: all at once, or one by one.
@@ -85,6 +86,17 @@ fn flatten(prefix: &str, value: &Value, numbers: &mut Vec<(String, f64)>) {
     }
 }
 
+/// The same as figures, for JSON.
+pub fn figures(rows: &[Series]) -> Vec<Figure> {
+    let figure = |row: &Series| Figure {
+        name: format!("{}, {}, {}", row.task, row.mode, row.name),
+        value: row.micros,
+        unit: "µs per query",
+        differs: row.differs,
+    };
+    rows.iter().map(figure).collect()
+}
+
 /// The peers' versions as one line, if the answer has them.
 pub fn versions_of(answer: &Value) -> Option<String> {
     let versions = answer.get("versions")?.as_object()?;
@@ -152,9 +164,7 @@ pub fn page(
     table: &str,
     notes: &[String],
 ) -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (year, month, day) = date((seconds / 86_400) as i64);
-    let mut text = format!("# {title}, {year}-{month:02}-{day:02}\n\n");
+    let mut text = format!("# {title}, {}\n\n", today());
     let _ = writeln!(text, "- Machine: {}", machine());
     let _ = writeln!(text, "- Commit: {}", commit(workspace));
     let _ = writeln!(text, "- Command: `{command}`\n\n{table}");
@@ -164,19 +174,30 @@ pub fn page(
     text
 }
 
-fn commit(workspace: &Workspace) -> String {
+pub(super) fn commit(workspace: &Workspace) -> String {
     let describe = ["describe", "--always", "--dirty", "--exclude=*"];
     let said = stdout_of(workspace.command("git").args(describe));
     said.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
 /// The processor's name where the system tells it, and how many threads there are.
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = facts.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or(std::env::consts::ARCH, |(_, name)| name.trim());
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!("{model}, {threads} threads, {}", std::env::consts::OS)
+    let has = |flag: &str| facts.split_whitespace().any(|word| word == flag);
+    let widest =
+        [("avx512_vnni", ", AVX-512 with VNNI"), ("avx512f", ", AVX-512"), ("avx2", ", AVX2")];
+    let widest = widest.iter().find(|(flag, _)| has(flag)).map_or("", |(_, name)| name);
+    format!("{model}{widest}, {threads} threads, {}", std::env::consts::OS)
+}
+
+/// The date of today in UTC: 2026-01-31.
+pub(super) fn today() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (year, month, day) = date((seconds / 86_400) as i64);
+    format!("{year}-{month:02}-{day:02}")
 }
 
 /// Year, month and day of a number of days since 1970-01-01, by Hinnant's `civil_from_days`.

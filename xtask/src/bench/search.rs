@@ -9,10 +9,13 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::figures::{self, Figure};
 use super::{Options, report};
 use crate::workspace::{self, Workspace, stdout_of};
 
 const ROWS: usize = 10_000;
+/// With `--quick`: the peer takes 27 s per thousand rows and more.
+const QUICK_ROWS: usize = 5_000;
 const FOLDS: usize = 5;
 const KERNELS: &str = "rbf(gamma={0.003, 0.01, 0.03, 0.1, 0.3, 1})";
 const FORMULATIONS: &str = "c_svc(C={0.1, 0.3, 1, 3, 10, 30})";
@@ -31,13 +34,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         println!("  this writes them: PYTHON benches/peers/rows.py --data {data} --out {out} a9a");
         return Ok(ExitCode::SUCCESS);
     }
+    let count = if options.quick { QUICK_ROWS } else { ROWS };
     let own = workspace.target.join("bench-search");
     fs::create_dir_all(&own).context("cannot make a folder in the target directory")?;
     let text = fs::read_to_string(&whole).with_context(|| whole.display().to_string())?;
-    let rows: String = text.split_inclusive('\n').take(ROWS).collect();
+    let rows: String = text.split_inclusive('\n').take(count).collect();
     let (rows_file, folds_file) = (own.join("rows.svm"), own.join("folds"));
     fs::write(&rows_file, rows)?;
-    fs::write(&folds_file, (0..ROWS).map(|row| format!("{}\n", row % FOLDS)).collect::<String>())?;
+    fs::write(&folds_file, (0..count).map(|row| format!("{}\n", row % FOLDS)).collect::<String>())?;
     workspace::run(&mut workspace.cargo(["build", "--release", "--locked", "-p", "mercer-cli"]))?;
     let program = format!("release/mercer{}", std::env::consts::EXE_SUFFIX);
     let mut command = workspace.command(workspace.target.join(program));
@@ -52,17 +56,30 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     );
     let _ = writeln!(table, "| mercer search | {seconds:.1} | 1.00 | |");
     let mut notes = vec![format!(
-        "a9a, first {ROWS} rows, {FOLDS} folds (row modulo {FOLDS}), {KERNELS}, {FORMULATIONS}"
+        "a9a, first {count} rows, {FOLDS} folds (row modulo {FOLDS}), {KERNELS}, {FORMULATIONS}"
     )];
+    let figure = |name: &str, value: f64| Figure {
+        name: name.to_owned(),
+        value,
+        unit: "seconds",
+        differs: None,
+    };
+    let mut figures = vec![figure("mercer search", seconds)];
     if let Some(python) = &options.peers {
         let data = std::env::var_os("MERCER_DATA");
         let data = workspace.root.join(data.map_or_else(|| "../shared/data".into(), PathBuf::from));
         let mut command = workspace.command(python);
-        command.arg("benches/peers/search.py").arg("--data").arg(data);
+        command
+            .arg("benches/peers/search.py")
+            .arg("--data")
+            .arg(data)
+            .arg("--rows")
+            .arg(count.to_string());
         let peer: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
         notes.extend(report::versions_of(&peer));
         let taken = peer["seconds"].as_f64().context("the peer printed no seconds")?;
         let theirs = peer["means"].as_array().context("the peer printed no means")?;
+        figures.push(figure("GridSearchCV(SVC), intelex", taken));
         let apart = means.iter().zip(theirs.iter().filter_map(Value::as_f64));
         let apart = apart.map(|(own, other)| (own - other).abs()).fold(0.0, f64::max);
         let _ = writeln!(
@@ -73,6 +90,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     print!("{table}");
     notes.iter().for_each(|note| println!("{note}"));
+    figures::write(options, figures, &notes)?;
     if let Some(file) = &options.write {
         let command = "cargo xtask bench search --prepared DIR --peers PYTHON";
         let page = report::page(&workspace, "Model selection", command, &table, &notes);

@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::figures::{self, Figure};
 use super::{Options, report};
 use crate::workspace::{self, Workspace, stdout_of};
 
@@ -85,12 +86,20 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             }
         }
         if let Some(python) = &options.peers {
-            notes.extend(peers(&workspace, python, &data, task, rows, &mut lines));
+            // LIBSVM takes minutes on the larger tasks.
+            let names = if options.quick { &PEERS[..1] } else { &PEERS[..] };
+            let peers = Peers { workspace: &workspace, python, data: &data, names };
+            notes.extend(peers.measure(task, rows, &mut lines));
         }
     }
     notes.dedup();
     notes.extend(growth(&lines));
     publish(&workspace, options, &table(&lines), &notes)?;
+    let found = lines.iter().filter_map(|line| {
+        let name = format!("{}, {}", shown(&line.task, line.rows), line.program);
+        Some(Figure { name, value: line.number("seconds")?, unit: "seconds", differs: None })
+    });
+    figures::write(options, found.collect(), &notes)?;
     Ok(code)
 }
 
@@ -191,34 +200,44 @@ pub(super) fn mercer(
     command
 }
 
-/// Adds what the peers say; returns notes on what they did not.
-fn peers(
-    workspace: &Workspace,
-    python: &str,
-    data: &Path,
-    task: &TrainingTask,
-    rows: Option<usize>,
-    lines: &mut Vec<TrainingLine>,
-) -> Vec<String> {
-    let mut notes = Vec::new();
-    for peer in ["intelex", "libsvm"] {
-        let mut command = workspace.command(python);
-        command.arg("benches/peers/train.py").arg(&task.name).arg("--data").arg(data);
-        command.args(["--peer", peer]);
-        command.args(rows.iter().flat_map(|rows| ["--rows".to_owned(), rows.to_string()]));
-        match measure(&mut command) {
-            Ok(answer) => {
-                notes.extend(report::versions_of(&answer));
-                lines.push(TrainingLine::new(task, rows, peer, answer));
-            }
-            Err(error) => {
-                let name = shown(&task.name, rows);
-                eprintln!("train: {name}: {error:#}");
-                notes.push(format!("Not measured: {peer} on {name}"));
+/// The programs that others are compared with.
+const PEERS: [&str; 2] = ["intelex", "libsvm"];
+
+struct Peers<'w> {
+    workspace: &'w Workspace,
+    python: &'w str,
+    data: &'w Path,
+    names: &'w [&'w str],
+}
+
+impl Peers<'_> {
+    /// Adds what the peers say; returns notes on what they did not.
+    fn measure(
+        &self,
+        task: &TrainingTask,
+        rows: Option<usize>,
+        lines: &mut Vec<TrainingLine>,
+    ) -> Vec<String> {
+        let mut notes = Vec::new();
+        for peer in self.names {
+            let mut command = self.workspace.command(self.python);
+            command.arg("benches/peers/train.py").arg(&task.name).arg("--data").arg(self.data);
+            command.args(["--peer", peer]);
+            command.args(rows.iter().flat_map(|rows| ["--rows".to_owned(), rows.to_string()]));
+            match measure(&mut command) {
+                Ok(answer) => {
+                    notes.extend(report::versions_of(&answer));
+                    lines.push(TrainingLine::new(task, rows, peer, answer));
+                }
+                Err(error) => {
+                    let name = shown(&task.name, rows);
+                    eprintln!("train: {name}: {error:#}");
+                    notes.push(format!("Not measured: {peer} on {name}"));
+                }
             }
         }
+        notes
     }
-    notes
 }
 
 /// Runs a program that prints one JSON object with the time it took.
