@@ -4,15 +4,19 @@ import pathlib
 import shutil
 import subprocess
 
+import grpc
 import numpy as np
 import pytest
+import tritonclient.grpc as grpcclient
+import tritonclient.http as httpclient
+from google.protobuf import json_format
+from grpc_health.v1 import health_pb2 as health
+from grpc_health.v1 import health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2 as reflection
 from serving import DIGITS, Server, command, digits_rows
 
 TOKEN = "0123456789abcdef"
 ADMIN = "fedcba9876543210"
-
-grpcclient = pytest.importorskip("tritonclient.grpc", reason="tritonclient[grpc] is not installed")
-httpclient = pytest.importorskip("tritonclient.http", reason="tritonclient[http] is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +81,101 @@ def test_every_call_of_the_grpc_client_works_or_is_refused_with_a_sentence(serve
         assert "UNIMPLEMENTED" in refused.value.status() and len(refused.value.message()) > 10
 
 
+def test_every_call_of_the_http_client_works_or_is_refused_with_a_sentence(tmp_path, rows):
+    (tmp_path / "admin").write_text(ADMIN)
+    with Server("--admin-token-file", str(tmp_path / "admin")) as server:
+        client = httpclient.InferenceServerClient(server.http, concurrency=2)
+        assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("digits")
+        assert client.is_model_ready("digits", "1") and not client.is_model_ready("nobody")
+        assert {"statistics", "schedule_policy"} <= set(client.get_server_metadata()["extensions"])
+        metadata = client.get_model_metadata("digits")
+        assert metadata["inputs"][0]["shape"] == [-1, 64] and metadata["versions"] == ["1"]
+        config = client.get_model_config("digits")
+        assert config["max_batch_size"] > 0 and config["input"][0]["data_type"] == "TYPE_FP64"
+        assert config["version_policy"] == {"latest": {"num_versions": 1}}
+        expected = client.infer("digits", inputs(httpclient, rows)).as_numpy("label")
+        waiting = [client.async_infer("digits", inputs(httpclient, rows), request_id=str(at)) for at in range(3)]
+        for at, later in enumerate(waiting):
+            found = later.get_result(timeout=30)
+            assert (found.as_numpy("label") == expected).all() and found.get_response()["id"] == str(at)
+        with pytest.raises(httpclient.InferenceServerException, match="there is no model 'nobody'"):
+            client.async_infer("nobody", inputs(httpclient, rows)).get_result(timeout=30)
+        for name in ["digits", ""]:
+            assert client.get_inference_statistics(name)["model_stats"][0]["inference_count"] == 160
+        assert client.get_model_repository_index()[0]["state"] == "READY"
+        admin = {"Authorization": f"Bearer {ADMIN}"}
+        with pytest.raises(httpclient.InferenceServerException, match="token"):
+            client.unload_model("digits")
+        client.unload_model("digits", headers=admin)
+        assert client.is_server_live() and not client.is_model_ready("digits")
+        assert client.get_model_repository_index()[0]["state"] == "UNAVAILABLE"
+        client.load_model("digits", headers=admin)
+        assert client.is_model_ready("digits")
+        with pytest.raises(httpclient.InferenceServerException, match="parameters are not taken"):
+            client.load_model("digits", headers=admin, config="{}")
+        for call in [
+            client.get_system_shared_memory_status,
+            lambda: client.get_system_shared_memory_status("a"),
+            client.unregister_system_shared_memory,
+            lambda: client.unregister_system_shared_memory("a"),
+            lambda: client.register_system_shared_memory("a", "/a", 8),
+            client.get_cuda_shared_memory_status,
+            client.unregister_cuda_shared_memory,
+            lambda: client.register_cuda_shared_memory("a", b"YQ==", 0, 8),
+            client.get_trace_settings,
+            lambda: client.get_trace_settings("digits"),
+            client.update_trace_settings,
+            lambda: client.update_trace_settings("digits", {"trace_rate": "1"}),
+            client.get_log_settings,
+            lambda: client.update_log_settings({"log_info": True}),
+        ]:
+            with pytest.raises(httpclient.InferenceServerException, match="is not served here") as refused:
+                call()
+            assert refused.value.status() == "501"
+        client.close()
+
+
+def test_statistics_count_failures_with_their_time_and_batches_by_size(rows):
+    with Server() as server:
+        stats = []
+        for client, address in [(httpclient, server.http), (grpcclient, server.grpc)]:
+            connection = client.InferenceServerClient(address)
+            for count in [40, 1, 40]:
+                connection.infer("digits", inputs(client, rows[:count]))
+            for given, parameters in [(rows[:, :3].copy(), {}), (rows, {"bugdet": 1})]:
+                with pytest.raises(client.InferenceServerException):
+                    connection.infer("digits", inputs(client, given), parameters=parameters)
+            found = connection.get_inference_statistics("digits")
+            stats.append(found if client is httpclient else json_format.MessageToDict(found, preserving_proto_field_name=True))
+        for times, found in enumerate(stats, 1):
+            found = found["model_stats"][0]
+            fail, success = (found["inference_stats"][name] for name in ("fail", "success"))
+            assert int(fail["count"]) == 2 * times and int(fail["ns"]) > 0
+            assert int(success["count"]) == 3 * times and int(found["execution_count"]) == 3 * times
+            batches = {int(batch["batch_size"]): batch["compute_infer"] for batch in found["batch_stats"]}
+            assert {size: int(batch["count"]) for size, batch in batches.items()} == {1: times, 40: 2 * times}
+            assert sum(int(batch["ns"]) for batch in batches.values()) > 0
+
+
+def test_the_configuration_says_which_versions_are_served(tmp_path):
+    for version in ["1", "3"]:
+        (tmp_path / "two" / version).mkdir(parents=True)
+        (tmp_path / "two" / version / "model.mercer").write_text(TWO_CLASSES)
+    for versions, policy in [
+        ("latest", {"latest": {"num_versions": 1}}),
+        ("all", {"all": {}}),
+        ("1,3", {"specific": {"versions": ["1", "3"]}}),
+    ]:
+        with Server(str(tmp_path), "--versions", versions) as server:
+            client = httpclient.InferenceServerClient(server.http)
+            served = ["3"] if versions == "latest" else ["1", "3"]
+            assert client.get_model_metadata("two")["versions"] == served
+            assert client.get_model_config("two")["version_policy"] == policy
+            client = grpcclient.InferenceServerClient(server.grpc)
+            said = client.get_model_config("two", as_json=True)["config"]["version_policy"]
+            assert said == policy
+
+
 def test_asynchronous_streamed_and_compressed_requests_are_answered(server, rows):
     import queue
 
@@ -106,6 +205,13 @@ def test_parameters_and_time_limits_act_as_over_http(server, rows):
         assert list(poor.as_numpy("certainty")) == [b"unsettled"] * 40
         late = connection.infer("digits", inputs(client, rows), timeout=1)
         assert set(late.as_numpy("certainty")) == {b"unsettled"}
+        for asked, message in [
+            ({"priority": 1}, "parameter 'priority' is 1; it must be 0: requests are answered as they come"),
+            ({"parameters": {"require": "exact"}}, "parameter 'require' is 'exact'; it may be certified"),
+        ]:
+            with pytest.raises(client.InferenceServerException) as refused:
+                connection.infer("digits", inputs(client, rows), **asked)
+            assert message in refused.value.message()
 
 
 TWO_CLASSES = """svm_type c_svc
@@ -189,7 +295,6 @@ def small_limits():
 
 
 def test_forged_lengths_and_contents_are_refused(server):
-    import grpc
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
     stub = service_pb2_grpc.GRPCInferenceServiceStub(grpc.insecure_channel(server.grpc))
@@ -220,14 +325,6 @@ def test_forged_lengths_and_contents_are_refused(server):
 
 
 def test_health_and_both_reflection_services_answer(server):
-    import grpc
-
-    health = pytest.importorskip("grpc_health.v1.health_pb2", reason="grpcio-health-checking is not installed")
-    from grpc_health.v1 import health_pb2_grpc
-
-    reflection = pytest.importorskip(
-        "grpc_reflection.v1alpha.reflection_pb2", reason="grpcio-reflection is not installed"
-    )
     channel = grpc.insecure_channel(server.grpc)
     for name in ["", "inference.GRPCInferenceService"]:
         assert health_pb2_grpc.HealthStub(channel).Check(health.HealthCheckRequest(service=name)).status == 1

@@ -9,13 +9,14 @@ import struct
 import threading
 import time
 
+import grpc
 import numpy as np
 import pytest
+from h2.connection import H2Connection
+from h2.settings import SettingCodes
 from serving import Server, digits_rows
-
-grpc = pytest.importorskip("grpc", reason="grpcio is not installed")
-pb = pytest.importorskip("tritonclient.grpc.service_pb2", reason="tritonclient[grpc] is not installed")
-from tritonclient.grpc import service_pb2_grpc  # noqa: E402
+from tritonclient.grpc import service_pb2 as pb
+from tritonclient.grpc import service_pb2_grpc
 
 SERVICE = "/inference.GRPCInferenceService/"
 LIMITS = {"body_bytes": 100_000, "rows": 50, "read_seconds": 1, "connections": 40}
@@ -266,9 +267,8 @@ class Http2:
     """A connection whose frames a test sends one by one."""
 
     def __init__(self, server, path):
-        connection = pytest.importorskip("h2.connection", reason="h2 is not installed")
         self.raw = socket.create_connection(address(server.grpc), timeout=20)
-        self.h2 = connection.H2Connection()
+        self.h2 = H2Connection()
         self.h2.initiate_connection()
         self.path, self.events = path, []
         self.flush()
@@ -276,12 +276,12 @@ class Http2:
     def flush(self):
         self.raw.sendall(self.h2.data_to_send())
 
-    def call(self, data=b"", more=()):
+    def call(self, data=b"", more=(), end=False):
         number = self.h2.get_next_available_stream_id()
         head = [(":method", "POST"), (":path", self.path), (":scheme", "http"), (":authority", "x")]
         self.h2.send_headers(number, [*head, ("content-type", "application/grpc"), ("te", "trailers"), *more])
         if data:
-            self.h2.send_data(number, data)
+            self.h2.send_data(number, data, end_stream=end)
         self.flush()
         return number
 
@@ -349,12 +349,67 @@ def test_forged_lengths_of_messages_take_no_memory(server):
     assert ended
 
 
-def test_streams_of_a_connection_are_limited(server):
+def test_long_heads_are_refused_over_http2(server):
+    request = message(digits_rows(1)).SerializeToString()
+    for size in [20_000, 70_000]:
+        connection = Http2(server, SERVICE + "ModelInfer")
+        connection.until("RemoteSettingsChanged")
+        # Frames hold 16 KiB: the library sends what follows as continuations.
+        number = connection.call(more=[(f"x-{at}", "a" * 10_000) for at in range(size // 10_000)])
+        answered = connection.until("ResponseReceived")
+        headers = {bytes(name): bytes(value) for name, value in answered.headers}
+        assert answered.stream_id == number
+        if size > 64 << 10:
+            assert headers[b":status"] == b"431"
+        else:
+            assert status_of(answered) == grpc.StatusCode.OUT_OF_RANGE.value[0]
+            assert headers[b"grpc-message"] == b"the%20head%20is%20longer%20than%2016384%20bytes"
+        # The connection goes on.
+        connection.call(struct.pack(">BI", 0, len(request)) + request, end=True)
+        assert status_of(connection.until("TrailersReceived")) == 0
+    # Far beyond that it ends.
     connection = Http2(server, SERVICE + "ModelInfer")
-    changed = connection.until("RemoteSettingsChanged")
-    most = {setting.name if hasattr(setting, "name") else setting: value.new_value for setting, value in
-            changed.changed_settings.items()}
-    assert most.get("MAX_CONCURRENT_STREAMS", most.get(3)) == 256
+    try:
+        connection.call(more=[(f"x-{at}", "a" * 10_000) for at in range(200)])
+        ended = connection.until("ConnectionTerminated")
+        assert ended is None or ended.error_code != 0
+        assert closed_after(connection.raw)[0] < 10
+    except ConnectionError:
+        pass
+
+
+STREAMS = 256
+
+
+def test_streams_of_a_connection_are_limited(tmp_path):
+    with Server(folder=tmp_path, read_seconds=60) as server:
+        connection = Http2(server, SERVICE + "ModelInfer")
+        changed = connection.until("RemoteSettingsChanged").changed_settings
+        assert changed[SettingCodes.MAX_CONCURRENT_STREAMS].new_value == STREAMS
+        # A caller that does not keep to it.
+        connection.h2.remote_settings[SettingCodes.MAX_CONCURRENT_STREAMS] = 2 * STREAMS
+        connection.h2.remote_settings.acknowledge()
+        request = message(digits_rows(1)).SerializeToString()
+        whole = struct.pack(">BI", 0, len(request)) + request
+        held = [connection.call(whole[:5]) for _ in range(STREAMS)]
+        refused = connection.call(whole, end=True)
+        reset = connection.until("StreamReset")
+        assert reset.stream_id == refused and reset.error_code == 7, "REFUSED_STREAM"
+        assert connection.until("ResponseReceived", 0.5) is None, "the others go on"
+        # One that ends makes room for another.
+        connection.h2.send_data(held[0], whole[5:], end_stream=True)
+        connection.flush()
+        ended = connection.until("TrailersReceived")
+        assert ended.stream_id == held[0] and status_of(ended) == 0
+        assert connection.until("ResponseReceived").stream_id == held[0]
+        again = connection.call(whole, end=True)
+        ended = connection.until("TrailersReceived")
+        assert ended.stream_id == again and status_of(ended) == 0
+        # A client that keeps to it lets its own calls wait.
+        channel = grpc.insecure_channel(server.grpc)
+        calls = [service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer.future(message(digits_rows(1)), timeout=60)
+                 for _ in range(2 * STREAMS)]
+        assert all(call.result().model_name == "digits" for call in calls)
 
 
 def test_connections_beyond_the_limit_wait_for_others_to_end(tmp_path):

@@ -55,7 +55,7 @@ pub const VERB: Verb = Verb {
             \u{20}         needs --baseline\n\
             abi       programs that load libsvm.so, with Debian's library and with ours; only if named\n\
             serve     mercer serve under load beside an empty handler, MLServer and FastAPI; only if named; tasks start,\n\
-            \u{20}         one_row, rows64, overload, reload, stop, peers, and only if named soak\n\
+            \u{20}         one_row, inline, rows64, overload, reload, stop, peers, and only if named soak\n\
             charts    measures nothing: writes docs/benchmarks/README.md and its charts from overview.json; only if named\n\
             search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\

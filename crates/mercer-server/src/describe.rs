@@ -9,9 +9,11 @@ use mercer_query::QueryOptions;
 use serde_json::{Map, Value, json};
 
 use crate::answers::certainty_name;
+use crate::batch_counts::BatchCount;
 use crate::failure::Failure;
 use crate::infer::{check_digest, query_options};
 use crate::probabilities::ClassProbabilities;
+use crate::repository::VersionPolicy;
 use crate::request::InferRequest;
 use crate::rows::rows;
 use crate::served::ServedModel;
@@ -85,7 +87,7 @@ pub fn metadata(served: &ServedModel, versions: &[String]) -> Value {
 }
 
 /// Configuration of a model in the form of Triton.
-pub fn config(served: &ServedModel) -> Value {
+pub fn config(served: &ServedModel, policy: &VersionPolicy) -> Value {
     let kind = |datatype: &str| match datatype {
         "BYTES" => "TYPE_STRING".to_owned(),
         other => format!("TYPE_{other}"),
@@ -98,7 +100,14 @@ pub fn config(served: &ServedModel) -> Value {
         "platform": "mercer_safetensors",
         "backend": "mercer",
         "max_batch_size": 2048,
-        "version_policy": { "latest": { "num_versions": 1 } },
+        "version_policy": match policy {
+            VersionPolicy::Latest => json!({ "latest": { "num_versions": 1 } }),
+            VersionPolicy::All => json!({ "all": {} }),
+            VersionPolicy::Named(numbers) => {
+                let versions: Vec<String> = numbers.iter().map(u64::to_string).collect();
+                json!({ "specific": { "versions": versions } })
+            }
+        },
         "input": [{ "name": "x", "data_type": "TYPE_FP64", "dims": [served.columns().to_string()] }],
         "output": outputs,
         "dynamic_batching": { "max_queue_delay_microseconds": "0" },
@@ -111,15 +120,24 @@ pub fn statistics(served: &ServedModel) -> Value {
     let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     let count = get(&counters.requests);
     let duration = |ns: u64, count: u64| json!({ "count": count, "ns": ns });
+    // Inputs and outputs are made for each request, before and after batches.
+    let batch = |(rows, size): &(usize, BatchCount)| {
+        json!({
+            "batch_size": rows,
+            "compute_input": duration(0, 0),
+            "compute_infer": duration(size.nanoseconds, size.count),
+            "compute_output": duration(0, 0),
+        })
+    };
     json!({
         "name": served.name,
         "version": served.version.to_string(),
         "last_inference": get(&counters.last_ms),
         "inference_count": get(&counters.rows),
-        "execution_count": get(&counters.batches),
+        "execution_count": served.batches.count(),
         "inference_stats": {
             "success": duration(get(&counters.total_ns), count),
-            "fail": duration(0, get(&counters.failures) + get(&counters.rejected)),
+            "fail": duration(get(&counters.failed_ns), get(&counters.failures) + get(&counters.rejected)),
             "queue": duration(get(&counters.queue_ns), count),
             "compute_input": duration(get(&counters.input_ns), count),
             "compute_infer": duration(get(&counters.compute_ns), count),
@@ -127,7 +145,7 @@ pub fn statistics(served: &ServedModel) -> Value {
             "cache_hit": duration(0, 0),
             "cache_miss": duration(0, 0),
         },
-        "batch_stats": [],
+        "batch_stats": served.batches.by_size().iter().map(batch).collect::<Vec<Value>>(),
         "memory_usage": [{ "type": "CPU", "id": "0", "byte_size": served.bytes }],
         "response_stats": {},
     })

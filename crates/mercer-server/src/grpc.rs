@@ -6,7 +6,7 @@ mod paced;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -28,7 +28,9 @@ use crate::http::AppState;
 use crate::infer::BodyForm;
 use crate::panics::caught;
 use crate::record::{Arrival, RequestRecord, echo_trace};
+use crate::request::InferRequest;
 use crate::scheduler::Expected;
+use crate::served::ServedModel;
 
 use paced::PacedMessages;
 
@@ -229,11 +231,28 @@ async fn infer(
     record: &RequestRecord,
 ) -> Result<ModelInferResponse, Failure> {
     app.check_serving()?;
+    let start = Instant::now();
+    let version = version(&message.model_version);
+    let served = app.service.repository.get(&message.model_name, version)?;
+    let answered = infer_with(app, &served, message, record).await;
+    answered.inspect_err(|failure| served.note_failure(failure, start.elapsed()))
+}
+
+async fn infer_with(
+    app: &AppState,
+    served: &ServedModel,
+    message: ModelInferRequest,
+    record: &RequestRecord,
+) -> Result<ModelInferResponse, Failure> {
     let (name, version_text) = (message.model_name.clone(), message.model_version.clone());
     let (size, service) = (message.encoded_len(), &app.service);
-    let served = service.repository.get(&name, version(&version_text))?;
-    let admitted = service.admit(&served, BodyForm::Bytes, size)?;
-    let request = service.offload.run(size, move || convert::request(message)).await??;
+    let admitted = service.admit(served, BodyForm::Bytes, size)?;
+    let convert = move || {
+        let start = Instant::now();
+        let request = convert::request(message)?;
+        Ok::<_, Failure>(InferRequest { read_time: start.elapsed(), ..request })
+    };
+    let request = service.offload.run(size, convert).await??;
     let answered = service.infer(&name, version(&version_text), request, admitted, record).await?;
     let rows = answered.outputs.first().map_or(0, |(output, _)| output.shape[0]);
     app.service.offload.run(64 * rows, move || convert::response(&answered)).await
@@ -336,8 +355,9 @@ impl GrpcInferenceService for Calls {
         request: Request<ModelConfigRequest>,
     ) -> GrpcResult<ModelConfigResponse> {
         let ModelConfigRequest { name, version: text } = request.into_inner();
-        let served = self.app.service.repository.get(&name, version(&text))?;
-        Ok(Response::new(convert::config(&describe::config(&served))))
+        let repository = &self.app.service.repository;
+        let served = repository.get(&name, version(&text))?;
+        Ok(Response::new(convert::config(&describe::config(&served, repository.policy()))))
     }
 
     async fn model_statistics(

@@ -108,23 +108,17 @@ impl Service {
         let outcome = self.infer_with(Arc::clone(&served), request, admitted, start).await;
         pending.is_over = true;
         let counters = &served.counters;
-        match &outcome {
-            Ok(response) => {
-                record.note_response(response);
-                let rows = response.outputs.first().map_or(0, |(output, _)| output.shape[0]);
-                counters.requests.fetch_add(1, Ordering::Relaxed);
-                counters.rows.fetch_add(rows as u64, Ordering::Relaxed);
-                let nanoseconds = |time: Duration| time.as_nanos() as u64;
-                counters.queue_ns.fetch_add(nanoseconds(response.queue), Ordering::Relaxed);
-                counters.compute_ns.fetch_add(nanoseconds(response.compute), Ordering::Relaxed);
-                counters.total_ns.fetch_add(nanoseconds(start.elapsed()), Ordering::Relaxed);
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                counters.last_ms.store(now.as_millis() as u64, Ordering::Relaxed);
-            }
-            Err(Failure { kind: Kind::Overloaded { .. }, .. }) => count_rejected(&served),
-            Err(_) => {
-                counters.failures.fetch_add(1, Ordering::Relaxed);
-            }
+        if let Ok(response) = &outcome {
+            record.note_response(response);
+            let rows = response.outputs.first().map_or(0, |(output, _)| output.shape[0]);
+            counters.requests.fetch_add(1, Ordering::Relaxed);
+            counters.rows.fetch_add(rows as u64, Ordering::Relaxed);
+            let nanoseconds = |time: Duration| time.as_nanos() as u64;
+            counters.queue_ns.fetch_add(nanoseconds(response.queue), Ordering::Relaxed);
+            counters.compute_ns.fetch_add(nanoseconds(response.compute), Ordering::Relaxed);
+            counters.total_ns.fetch_add(nanoseconds(start.elapsed()), Ordering::Relaxed);
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            counters.last_ms.store(now.as_millis() as u64, Ordering::Relaxed);
         }
         outcome
     }
@@ -148,8 +142,7 @@ impl Service {
         form: BodyForm,
         bytes: usize,
     ) -> Result<(), Failure> {
-        let room = self.scheduler.check_room(self.expected(served, form, bytes));
-        room.inspect_err(|_| count_rejected(served))
+        self.scheduler.check_room(self.expected(served, form, bytes))
     }
 
     /// Takes a request on whose body has come, before it is decoded.
@@ -162,8 +155,7 @@ impl Service {
         form: BodyForm,
         bytes: usize,
     ) -> Result<Reservation, Failure> {
-        let admitted = self.scheduler.admit(self.expected(served, form, bytes));
-        admitted.inspect_err(|_| count_rejected(served))
+        self.scheduler.admit(self.expected(served, form, bytes))
     }
 
     /// A body that was decoded.
@@ -278,10 +270,6 @@ impl Service {
 const EXPLAINED: usize = 16;
 /// Bytes of the outputs of a row, about.
 const OUTPUT_BYTES: usize = 64;
-
-fn count_rejected(served: &ServedModel) {
-    served.counters.rejected.fetch_add(1, Ordering::Relaxed);
-}
 
 /// What some work returns, and how long it took.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {

@@ -8,6 +8,7 @@
 mod access;
 mod answers;
 mod auditor;
+mod batch_counts;
 mod describe;
 mod events;
 mod extension;
@@ -246,7 +247,9 @@ fn app(
     let threads = options.threads.unwrap_or(cores);
     let no_thread =
         |error| ServeError::System { what: "threads cannot be started".to_owned(), error };
-    let scheduler = Scheduler::start(threads, limit, options.overload).map_err(no_thread)?;
+    let inline = Duration::from_secs_f64(options.inline_us / 1e6);
+    let scheduler =
+        Scheduler::start(threads, limit, inline, options.overload).map_err(no_thread)?;
     let own = events.clone();
     let auditor = Auditor::start(scheduler.is_busy(), move |served| own.tell(alarm(served)));
     let auditor = auditor.map_err(no_thread)?;
@@ -257,7 +260,7 @@ fn app(
             scheduler,
             auditor,
             metrics: Metrics::new(options.metrics_names),
-            offload: Offload::new(threads),
+            offload: Offload::start(threads).map_err(no_thread)?,
             reading: ReadingPaces::default(),
             most_rows: options.rows,
         },

@@ -25,6 +25,8 @@ pub struct ServeOptions {
     pub threads: Option<usize>,
     /// Expected milliseconds of work that may wait.
     pub queue_ms: f64,
+    /// Requests that are expected to take no more microseconds than this are answered by the thread that has read them, as long as no other waits.
+    pub inline_us: f64,
     /// What is done when more waits.
     pub overload: Overload,
     /// Share of calibrated answers that are asked again exactly.
@@ -82,6 +84,7 @@ impl Default for ServeOptions {
             versions: VersionPolicy::default(),
             threads: None,
             queue_ms: 100.0,
+            inline_us: 100.0,
             overload: Overload::default(),
             audit: 0.0,
             seed: 1,
@@ -150,6 +153,7 @@ impl ServeOptions {
         }
         let times = [
             ("queue_ms", self.queue_ms),
+            ("inline_us", self.inline_us),
             ("watch_seconds", self.watch_seconds),
             ("read_seconds", self.read_seconds),
             ("drain_seconds", self.drain_seconds),

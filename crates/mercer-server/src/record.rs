@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use axum::http::HeaderMap;
 
 use crate::events::{Event, Events, RequestLog, TraceParent};
+use crate::failure::Failure;
 use crate::infer::InferResponse;
 use crate::metrics::Metrics;
 use crate::served::ServedModel;
@@ -32,6 +33,13 @@ impl RequestRecord {
     /// The model that it asks.
     pub fn note_model(&self, served: &Arc<ServedModel>) {
         self.known().served = Some(Arc::clone(served));
+    }
+
+    /// That an inference failed after so much time: it counts for the model, if that is known.
+    pub fn note_failure(&self, failure: &Failure, time: Duration) {
+        if let Some(served) = &self.known().served {
+            served.note_failure(failure, time);
+        }
     }
 
     /// The answer that it gets.

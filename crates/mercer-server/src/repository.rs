@@ -141,6 +141,11 @@ impl Repository {
         Self::new(Vec::new(), VersionPolicy::default(), load_options)
     }
 
+    /// Which versions of a model are served.
+    pub fn policy(&self) -> &VersionPolicy {
+        &self.policy
+    }
+
     /// Loads what is new or changed, and drops what is gone. A file that cannot be loaded leaves the old model in place.
     ///
     /// # Errors

@@ -1,17 +1,17 @@
 //! An inference request, whatever the protocol: parameters with their checks, input tensors, wanted outputs.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use mercer_query::Require;
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Visitor};
 
 use crate::failure::Failure;
 use crate::tensor::Tensor;
 
 /// The value of a parameter; the protocol has no others.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ParameterValue {
     /// A truth value.
     Bool(bool),
@@ -21,6 +21,44 @@ pub enum ParameterValue {
     Number(f64),
     /// A text.
     Text(String),
+}
+
+/// By hand: the derived code tries one form after the other, and writes a message for each that does not fit.
+impl<'de> Deserialize<'de> for ParameterValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl Visitor<'_> for AnyValue {
+    type Value = ParameterValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false, a number or a text")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<ParameterValue, E> {
+        Ok(ParameterValue::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<ParameterValue, E> {
+        Ok(ParameterValue::Integer(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<ParameterValue, E> {
+        let whole = i64::try_from(value).map(ParameterValue::Integer);
+        Ok(whole.unwrap_or(ParameterValue::Number(value as f64)))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<ParameterValue, E> {
+        Ok(ParameterValue::Number(value))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<ParameterValue, E> {
+        Ok(ParameterValue::Text(text.to_owned()))
+    }
 }
 
 /// Parameters by name.
@@ -54,15 +92,16 @@ pub struct Parameters {
 }
 
 /// Parameters that other servers know and that change nothing here.
-const IGNORED: [&str; 3] = ["content_type", "headers", "priority"];
+const IGNORED: [&str; 2] = ["content_type", "headers"];
 
 /// Parameters that are read here.
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 12] = [
     "binary_data_output",
     "budget",
     "budget_us",
     "digest",
     "explain",
+    "priority",
     "probabilities",
     "require",
     "scores",
@@ -91,12 +130,20 @@ impl Parameters {
                 "probabilities" => found.has_probabilities = truth(name, value)?,
                 "explain" => found.has_explanations = truth(name, value)?,
                 "require" => match text(name, value)?.as_str() {
-                    "certified" | "exact" => found.require = Require::Certified,
+                    "certified" => found.require = Require::Certified,
                     other => {
-                        let what = format!("parameter 'require' is '{other}'; it may be certified");
+                        let what = format!(
+                            "parameter 'require' is '{other}'; it may be certified, which gives the label of the exact scores; \
+                             'scores' gives these too"
+                        );
                         return Err(Failure::invalid(what));
                     }
                 },
+                // No request goes before another: the queue is bounded in time.
+                "priority" if count(name, value)? == 0 => {}
+                "priority" => {
+                    return Err(wrong(name, value, "0: requests are answered as they come"));
+                }
                 ignored if IGNORED.contains(&ignored) => {}
                 unknown => {
                     let known = KNOWN.join(", ");
@@ -216,10 +263,28 @@ mod tests {
     }
 
     #[test]
+    fn values_are_of_four_kinds() {
+        let text = r#"{"a": true, "b": -3, "c": 2.5, "d": "x\u00e9", "e": 18446744073709551615}"#;
+        let map: ParameterMap = serde_json::from_str(text).unwrap();
+        let expected = [
+            ParameterValue::Bool(true),
+            ParameterValue::Integer(-3),
+            ParameterValue::Number(2.5),
+            ParameterValue::Text("xé".to_owned()),
+            ParameterValue::Number(18_446_744_073_709_551_615.0),
+        ];
+        assert!(map.values().eq(&expected), "{map:?}");
+        for wrong in ["{\"a\": null}", "{\"a\": [1]}", "{\"a\": {}}"] {
+            let said = serde_json::from_str::<ParameterMap>(wrong).unwrap_err().to_string();
+            assert!(said.contains("true, false, a number or a text"), "{said}");
+        }
+    }
+
+    #[test]
     fn parameters_are_read_and_checked() {
         let found = parameters(
             "{\"budget\": 100, \"budget_us\": 2.5, \"require\": \"certified\", \"timeout\": 0, \
-             \"scores\": true, \"content_type\": \"np\", \"digest\": \"ab\", \"tolerance\": \"0.5\", \
+             \"scores\": true, \"priority\": 0, \"content_type\": \"np\", \"digest\": \"ab\", \"tolerance\": \"0.5\", \
              \"threshold\": -0.25}",
         );
         let found = found.unwrap();
@@ -232,6 +297,9 @@ mod tests {
             ("{\"budget\": -1}", "parameter 'budget' is -1; it must be a whole number"),
             ("{\"budget_us\": 0}", "parameter 'budget_us' is 0; it must be a positive number"),
             ("{\"require\": \"proof\"}", "parameter 'require' is 'proof'"),
+            ("{\"require\": \"exact\"}", "parameter 'require' is 'exact'; it may be certified"),
+            ("{\"priority\": 1}", "parameter 'priority' is 1; it must be 0: requests are answered"),
+            ("{\"priority\": -1}", "parameter 'priority' is -1; it must be a whole number"),
             ("{\"threshold\": \"inf\"}", "parameter 'threshold' is 'inf'; it must be a number"),
             ("{\"threshold\": true}", "parameter 'threshold' is true; it must be a number"),
             ("{\"scores\": 1}", "parameter 'scores' is 1; it must be true or false"),

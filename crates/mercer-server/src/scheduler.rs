@@ -3,6 +3,7 @@
 //!
 //! Answers do not depend on any of this: a decision is a function of the model, the row and the cost limit alone.
 
+mod bound;
 mod deadline;
 mod load;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use mercer_data::Matrix;
 use mercer_query::{Decision, QueryError, QueryOptions, Require};
 use tokio::sync::oneshot;
 
+use self::bound::Bound;
 use self::deadline::{Deadline, limited};
 use self::load::Load;
 pub use self::load::{Expected, Reservation};
@@ -27,9 +29,6 @@ use crate::served::ServedModel;
 
 /// Rows of a batch, at most: longer requests are cut, so that all workers share them.
 const BATCH: usize = 2048;
-/// Requests that are expected to take less run on the caller's thread: handing them over takes about as long, two wake-ups of a
-/// thread (65 microseconds on a busy machine of two cores, `docs/benchmarks/2026-11-18-serve.md`).
-const INLINE_NS: u64 = 100_000;
 
 /// The answers to a request, or to a part of it, and what became of its time.
 #[derive(Debug)]
@@ -64,8 +63,9 @@ pub struct Scheduler {
     load: Arc<Load>,
     workers: Mutex<Vec<JoinHandle<()>>>,
     threads: u64,
-    /// Expected nanoseconds of all threads that may be taken on.
-    bound: u64,
+    bound: Bound,
+    /// Requests that are expected to take no more nanoseconds run on the caller's thread: handing them over takes about as long.
+    inline: u64,
     overload: Overload,
     degraded: AtomicU64,
 }
@@ -84,11 +84,17 @@ pub struct Work {
 }
 
 impl Scheduler {
-    /// Starts so many workers; `limit` is the time within which all that is taken on is expected to be done.
+    /// Starts so many workers; `limit` is the time within which all that is taken on is expected to be done, `inline` the expected
+    /// time up to which a request runs on the caller's thread.
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub fn start(threads: usize, limit: Duration, overload: Overload) -> std::io::Result<Self> {
+    pub fn start(
+        threads: usize,
+        limit: Duration,
+        inline: Duration,
+        overload: Overload,
+    ) -> std::io::Result<Self> {
         let queue = Arc::new(WorkQueue::default());
         let start = |number: usize| {
             let queue = Arc::clone(&queue);
@@ -97,13 +103,13 @@ impl Scheduler {
         };
         let workers = (0..threads.max(1)).map(start).collect::<std::io::Result<_>>()?;
         let threads = threads.max(1) as u64;
-        let limit = limit.as_nanos().min(u128::from(u64::MAX / 4)) as u64;
         Ok(Self {
             queue,
             load: Arc::default(),
             workers: Mutex::new(workers),
             threads,
-            bound: limit.saturating_mul(threads).min(u64::MAX / 4),
+            bound: Bound::new(limit, threads),
+            inline: inline.as_nanos().min(u128::from(u64::MAX)) as u64,
             overload,
             degraded: AtomicU64::new(0),
         })
@@ -131,14 +137,14 @@ impl Scheduler {
     }
 
     fn fits(&self, others: u64, expected: Expected) -> bool {
-        Load::has_room(others, expected.nanoseconds, self.bound)
+        Load::has_room(others, expected.nanoseconds, self.bound.nanoseconds())
     }
 
     /// Whether a request may fit whose parameters are not known yet: a smaller budget may help.
     fn may_fit(&self, others: u64, expected: Expected) -> bool {
         match self.overload {
             Overload::Shed => self.fits(others, expected),
-            Overload::Degrade => others <= 2 * self.bound,
+            Overload::Degrade => others <= 2 * self.bound.nanoseconds(),
         }
     }
 
@@ -171,7 +177,8 @@ impl Scheduler {
     ) -> Result<Answered, Failure> {
         let mut reservation = self.confirmed(&mut work, admitted)?;
         let rows = work.rows.rows();
-        if work.served.expected_ns(rows) <= INLINE_NS && self.queue.is_empty() {
+        let is_small = rows <= BATCH && work.served.expected_ns(rows) <= self.inline;
+        if is_small && self.queue.is_empty() {
             return inline(&work).map_err(|error| refused(&error));
         }
         let at_once = rows.div_ceil(BATCH).min(self.threads as usize);
@@ -197,8 +204,11 @@ impl Scheduler {
             }
             replies.push(receiver);
         }
+        let since = reservation.since();
         drop((reservation, all));
-        self.joined(replies).await
+        let answered = self.joined(replies).await?;
+        self.bound.note(since.elapsed(), expected(&served, rows).nanoseconds);
+        Ok(answered)
     }
 
     /// The answers of all parts of a request.
@@ -247,12 +257,12 @@ impl Scheduler {
         }
         let may_degrade = self.overload == Overload::Degrade
             && work.options.require == Require::Nothing
-            && others <= 2 * self.bound;
+            && others <= 2 * self.bound.nanoseconds();
         if !may_degrade {
             return Err(self.full(others));
         }
         // As much less as there is too much.
-        let share = (self.bound as f64 / others.max(1) as f64).min(1.0);
+        let share = (self.bound.nanoseconds() as f64 / others.max(1) as f64).min(1.0);
         let speed = work.served.speed();
         let limit = speed.times.limit(speed.mean_us * share * 0.5);
         let budget = work.options.budget.map_or(limit, |budget| budget.min(limit));
@@ -263,7 +273,7 @@ impl Scheduler {
     }
 
     fn full(&self, others: u64) -> Failure {
-        let (backlog, limit) = (others / self.threads, self.bound / self.threads);
+        let (backlog, limit) = (others / self.threads, self.bound.nanoseconds() / self.threads);
         let after = backlog.saturating_sub(limit / 2).max(1_000_000);
         let retry_after = Duration::from_nanos(after);
         let message = format!(
@@ -304,7 +314,7 @@ fn inline(work: &Work) -> PartResult {
     let plan = served.active_plan();
     let all = SomeRows { matrix: &work.rows, range: 0..rows };
     let decisions = decide(served, plan, &mut plan.worker(), all, &options)?;
-    served.counters.batches.fetch_add(1, Ordering::Relaxed);
     let (compute, batch) = (start.elapsed(), rows);
+    served.batches.note(rows, compute);
     Ok(Answered { decisions, budget: options.budget, queue: Duration::ZERO, compute, batch })
 }

@@ -13,6 +13,8 @@ use mercer_query::{
 };
 
 use crate::answers::LabelKind;
+use crate::batch_counts::BatchCounts;
+use crate::failure::{Failure, Kind};
 use crate::pace::Pace;
 
 /// Supports that stand for queries where nothing else is known of those to come.
@@ -69,6 +71,8 @@ pub struct ServedModel {
     pub audit_refusal: Option<String>,
     /// What it has done.
     pub counters: Counters,
+    /// The batches that it has answered.
+    pub batches: BatchCounts,
 }
 
 /// What the queries of a plan cost, and how long they take.
@@ -93,6 +97,8 @@ pub struct Counters {
     pub cancelled: AtomicU64,
     /// Other requests that failed.
     pub failures: AtomicU64,
+    /// Nanoseconds of all requests that were refused or failed.
+    pub failed_ns: AtomicU64,
     /// Requests that are being answered.
     pub pending: AtomicU64,
     /// Rows that each stage of the plan settled; the exact one is the last.
@@ -101,8 +107,6 @@ pub struct Counters {
     pub unaudited: AtomicU64,
     /// Rows that were answered.
     pub rows: AtomicU64,
-    /// Batches that ran.
-    pub batches: AtomicU64,
     /// Nanoseconds in the queue.
     pub queue_ns: AtomicU64,
     /// Nanoseconds in which inputs became rows.
@@ -186,6 +190,7 @@ impl ServedModel {
             audit: audit.map(Mutex::new),
             audit_refusal,
             counters: Counters { settled, ..Counters::default() },
+            batches: BatchCounts::default(),
             model,
         })
     }
@@ -232,6 +237,17 @@ impl ServedModel {
     pub fn note_batch(&self, rows: usize, time: Duration) {
         let most = Duration::from_secs_f64((4e-9 * self.queued_ns() * rows as f64).min(1e6));
         self.pace.note(rows, time.min(most));
+    }
+
+    /// A request that was refused or failed after so much time.
+    pub fn note_failure(&self, failure: &Failure, time: Duration) {
+        let counters = &self.counters;
+        let counter = match failure.kind {
+            Kind::Overloaded { .. } => &counters.rejected,
+            _ => &counters.failures,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        counters.failed_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// Rows that a body of so many bytes holds, about: eight bytes for a value.

@@ -4,6 +4,7 @@
 mod changes;
 mod generator;
 mod http;
+mod inline;
 mod latency;
 mod load;
 mod measure;
@@ -28,7 +29,8 @@ use super::{Options, report};
 use crate::workspace;
 
 /// What is measured, in this order.
-const TASKS: [&str; 7] = ["start", "one_row", "rows64", "overload", "reload", "stop", "peers"];
+const TASKS: [&str; 8] =
+    ["start", "one_row", "inline", "rows64", "overload", "reload", "stop", "peers"];
 /// Only if it is named: it takes twenty minutes.
 const LONG: &str = "soak";
 
@@ -80,6 +82,7 @@ impl Bench<'_> {
                 latency::one_row(self, &two.tuned)?;
                 latency::one_row(self, &ten.tuned)
             }
+            "inline" => inline::run(self, &two.tuned),
             "rows64" => {
                 latency::many_rows(self, two)?;
                 latency::many_rows(self, ten)

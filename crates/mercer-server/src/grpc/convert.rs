@@ -10,12 +10,13 @@ use super::inference::infer_parameter::ParameterChoice;
 use super::inference::model_infer_request::InferInputTensor;
 use super::inference::model_infer_response::InferOutputTensor;
 use super::inference::model_metadata_response::TensorMetadata;
+use super::inference::model_version_policy::{All, Latest, PolicyChoice, Specific};
 use super::inference::repository_index_response::ModelIndex;
 use super::inference::{
-    DataType, InferParameter, InferStatistics, InferTensorContents, MemoryUsage, ModelConfig,
-    ModelConfigResponse, ModelDynamicBatching, ModelInferRequest, ModelInferResponse, ModelInput,
-    ModelMetadataResponse, ModelOutput, ModelStatistics, RepositoryIndexResponse,
-    ServerMetadataResponse, StatisticDuration,
+    DataType, InferBatchStatistics, InferParameter, InferStatistics, InferTensorContents,
+    MemoryUsage, ModelConfig, ModelConfigResponse, ModelDynamicBatching, ModelInferRequest,
+    ModelInferResponse, ModelInput, ModelMetadataResponse, ModelOutput, ModelStatistics,
+    ModelVersionPolicy, RepositoryIndexResponse, ServerMetadataResponse, StatisticDuration,
 };
 use crate::failure::{Failure, Kind};
 use crate::infer::InferResponse;
@@ -236,6 +237,7 @@ pub fn config(json: &Value) -> ModelConfigResponse {
     let config = ModelConfig {
         name: text(&json["name"]),
         platform: text(&json["platform"]),
+        version_policy: Some(version_policy(&json["version_policy"])),
         max_batch_size: i32::try_from(whole(&json["max_batch_size"])).unwrap_or(i32::MAX),
         input: list("input").map(input).collect(),
         output: list("output").map(output).collect(),
@@ -245,12 +247,30 @@ pub fn config(json: &Value) -> ModelConfigResponse {
     ModelConfigResponse { config: Some(config) }
 }
 
+fn version_policy(json: &Value) -> ModelVersionPolicy {
+    let policy_choice = if json["latest"].is_object() {
+        let number = whole(&json["latest"]["num_versions"]);
+        PolicyChoice::Latest(Latest { num_versions: u32::try_from(number).unwrap_or(1) })
+    } else if json["specific"].is_object() {
+        PolicyChoice::Specific(Specific { versions: wholes(&json["specific"]["versions"]) })
+    } else {
+        PolicyChoice::All(All {})
+    };
+    ModelVersionPolicy { policy_choice: Some(policy_choice) }
+}
+
 /// Statistics of a model.
 pub fn statistics(json: &Value) -> ModelStatistics {
     let count = |value: &Value| value.as_u64().unwrap_or_default();
-    let duration = |name: &str| {
-        let json = &json["inference_stats"][name];
+    let time = |json: &Value| {
         Some(StatisticDuration { count: count(&json["count"]), ns: count(&json["ns"]) })
+    };
+    let duration = |name: &str| time(&json["inference_stats"][name]);
+    let batch = |json: &Value| InferBatchStatistics {
+        batch_size: count(&json["batch_size"]),
+        compute_input: time(&json["compute_input"]),
+        compute_infer: time(&json["compute_infer"]),
+        compute_output: time(&json["compute_output"]),
     };
     let memory = |json: &Value| MemoryUsage {
         r#type: text(&json["type"]),
@@ -273,6 +293,7 @@ pub fn statistics(json: &Value) -> ModelStatistics {
             cache_hit: duration("cache_hit"),
             cache_miss: duration("cache_miss"),
         }),
+        batch_stats: json["batch_stats"].as_array().into_iter().flatten().map(batch).collect(),
         memory_usage: json["memory_usage"].as_array().into_iter().flatten().map(memory).collect(),
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, Response};
+use axum::http::{HeaderMap, HeaderValue, Request, Response, header};
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
@@ -28,6 +28,9 @@ use crate::failure::{Failure, Kind};
 
 /// Bytes of the head of a request, at most.
 const HEAD_BYTES: usize = 16 << 10;
+/// The same over HTTP/2 where it is read at all, so that longer ones than [`HEAD_BYTES`] are refused with a sentence. It counts 32
+/// bytes more for each header. Those beyond it get a status alone.
+const LISTED_BYTES: u32 = 64 << 10;
 /// Bytes that are read from a connection at a time, at most: bodies come in few pieces.
 const READ_BYTES: usize = 64 << 10;
 /// Streams of a connection at a time, at most.
@@ -178,6 +181,7 @@ fn protocols(limits: ConnectionLimits) -> Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
+        .max_header_list_size(LISTED_BYTES)
         .keep_alive_interval(Some(Duration::from_secs(30)));
     builder
 }
@@ -189,12 +193,22 @@ async fn answer(
     at_work: AtWork,
 ) -> Result<Response<Body>, Infallible> {
     let response = if head_bytes(&request) > HEAD_BYTES {
-        Failure::new(Kind::LongHead, format!("the head is longer than {HEAD_BYTES} bytes"))
-            .into_response()
+        long_head(request.headers())
     } else {
         router.oneshot(request.map(Body::new)).await?
     };
     Ok(response.map(|body| Body::new(Watched { body, _at_work: at_work })))
+}
+
+/// The refusal of a long head, as the caller's protocol has it.
+fn long_head(headers: &HeaderMap) -> Response<Body> {
+    let what = format!("the head is longer than {HEAD_BYTES} bytes");
+    let failure = Failure::new(Kind::LongHead, what);
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    if kind.starts_with(b"application/grpc") {
+        return tonic::Status::from(failure).into_http();
+    }
+    failure.into_response()
 }
 
 /// Bytes of the head of a request, about: names, values and the address.

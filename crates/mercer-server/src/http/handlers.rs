@@ -130,10 +130,22 @@ pub async fn infer(
     headers: HeaderMap,
     content: Body,
 ) -> Result<Response, Failure> {
-    let read = read_request(&app, &path, &headers, content, &record).await?;
+    let start = Instant::now();
+    let answered = answered(&app, &path, &record, &headers, content).await;
+    answered.inspect_err(|failure| record.note_failure(failure, start.elapsed()))
+}
+
+async fn answered(
+    app: &App,
+    path: &ModelPath,
+    record: &RequestRecord,
+    headers: &HeaderMap,
+    content: Body,
+) -> Result<Response, Failure> {
+    let read = read_request(app, path, headers, content, record).await?;
     let ReadRequest { request, admitted, body: _body, .. } = read;
     let (name, version) = path.named();
-    let answered = app.service.infer(name, version, request, admitted, &record).await?;
+    let answered = app.service.infer(name, version, request, admitted, record).await?;
     let elements =
         answered.outputs.iter().map(|(output, _)| output.shape.iter().product::<usize>());
     let size = 8 * elements.sum::<usize>();
@@ -255,7 +267,9 @@ pub async fn metadata(
 
 pub async fn config(State(app): State<App>, path: ModelPath) -> Result<axum::Json<Value>, Failure> {
     let (name, version) = path.named();
-    Ok(axum::Json(describe::config(&*app.service.repository.get(name, version)?)))
+    let repository = &app.service.repository;
+    let served = repository.get(name, version)?;
+    Ok(axum::Json(describe::config(&served, repository.policy())))
 }
 
 pub async fn card(State(app): State<App>, path: ModelPath) -> Result<axum::Json<Value>, Failure> {

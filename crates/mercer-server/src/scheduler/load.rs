@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Expected time and cost of all requests that the server has taken on.
 #[derive(Debug, Default)]
@@ -53,7 +54,8 @@ impl Load {
 
     /// A share that is nothing yet.
     pub fn nothing(self: &Arc<Self>) -> Reservation {
-        Reservation { load: Arc::clone(self), own: Expected::default(), others: 0 }
+        let (own, since) = (Expected::default(), Instant::now());
+        Reservation { load: Arc::clone(self), own, others: 0, since }
     }
 }
 
@@ -64,12 +66,18 @@ pub struct Reservation {
     own: Expected,
     /// The expected time of all others when it became as large as it is.
     others: u64,
+    since: Instant,
 }
 
 impl Reservation {
     /// The expected time of all others when it was taken on.
     pub fn others(&self) -> u64 {
         self.others
+    }
+
+    /// When it was taken on.
+    pub fn since(&self) -> Instant {
+        self.since
     }
 
     /// Makes it larger, if it then `fits` beside the expected time of the others, or smaller.
@@ -111,7 +119,7 @@ impl Reservation {
         };
         self.own.nanoseconds -= own.nanoseconds;
         self.own.multiply_adds -= own.multiply_adds;
-        Self { load: Arc::clone(&self.load), own, others: self.others }
+        Self { load: Arc::clone(&self.load), own, others: self.others, since: self.since }
     }
 }
 

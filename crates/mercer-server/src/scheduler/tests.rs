@@ -4,6 +4,8 @@ use mercer_query::Certainty;
 
 use super::*;
 
+const INLINE: Duration = Duration::from_micros(100);
+
 fn served() -> Arc<ServedModel> {
     Arc::new(crate::served::tests::two_supports())
 }
@@ -11,7 +13,7 @@ fn served() -> Arc<ServedModel> {
 #[tokio::test]
 async fn what_is_taken_on_is_bounded_before_a_request_is_read() {
     let (served, limit) = (served(), Duration::from_micros(1));
-    let scheduler = Scheduler::start(1, limit, Overload::Shed).unwrap();
+    let scheduler = Scheduler::start(1, limit, INLINE, Overload::Shed).unwrap();
     let much = Expected { nanoseconds: 1001, multiply_adds: 1 };
     scheduler.check_room(much).unwrap();
     let admitted = scheduler.admit(much).unwrap();
@@ -33,7 +35,8 @@ async fn what_is_taken_on_is_bounded_before_a_request_is_read() {
 #[tokio::test]
 async fn a_request_that_began_before_a_long_one_is_not_refused_for_it() {
     let served = served();
-    let scheduler = Scheduler::start(1, Duration::from_millis(100), Overload::Shed).unwrap();
+    let scheduler =
+        Scheduler::start(1, Duration::from_millis(100), INLINE, Overload::Shed).unwrap();
     let small = scheduler.admit(Expected { nanoseconds: 1_000_000, multiply_adds: 1 }).unwrap();
     let long = Expected { nanoseconds: 9_000_000_000, multiply_adds: 1 };
     let long = scheduler.admit(long).unwrap();
@@ -55,7 +58,7 @@ fn work(served: &Arc<ServedModel>) -> Work {
 
 async fn two(overload: Overload) -> [Result<Answered, Failure>; 2] {
     let (served, limit) = (served(), Duration::from_nanos(1));
-    let scheduler = Scheduler::start(1, limit, overload).unwrap();
+    let scheduler = Scheduler::start(1, limit, INLINE, overload).unwrap();
     let both =
         tokio::join!(scheduler.answer(work(&served), None), scheduler.answer(work(&served), None));
     scheduler.stop();
@@ -80,7 +83,7 @@ async fn overload_gives_smaller_budgets_before_it_refuses_unless_proof_is_requir
         let served = served();
         let expected = (1e5 * served.queued_ns()) as u64;
         let limit = Duration::from_nanos((expected * 2 / 3).max(1000));
-        let scheduler = Scheduler::start(1, limit, Overload::Degrade).unwrap();
+        let scheduler = Scheduler::start(1, limit, INLINE, Overload::Degrade).unwrap();
         let options = QueryOptions { require, ..QueryOptions::default() };
         let second = Work { options, ..work(&served) };
         let (first, second) =
@@ -98,7 +101,7 @@ async fn overload_gives_smaller_budgets_before_it_refuses_unless_proof_is_requir
 #[tokio::test]
 async fn the_time_of_a_request_is_shared_by_its_rows_and_one_limit_holds_for_all() {
     let served = served();
-    let scheduler = Scheduler::start(1, Duration::from_secs(9), Overload::Shed).unwrap();
+    let scheduler = Scheduler::start(1, Duration::from_secs(9), INLINE, Overload::Shed).unwrap();
     let time = Duration::from_nanos(served.expected_ns(50_000));
     let some = Work { deadline: Some(Instant::now() + time), ..work(&served) };
     let all = scheduler.answer(some, None).await.unwrap();
@@ -114,7 +117,7 @@ async fn the_time_of_a_request_is_shared_by_its_rows_and_one_limit_holds_for_all
 #[tokio::test]
 async fn a_deadline_that_is_over_leaves_rows_unsettled() {
     let served = served();
-    let scheduler = Scheduler::start(1, Duration::from_secs(9), Overload::Shed).unwrap();
+    let scheduler = Scheduler::start(1, Duration::from_secs(9), INLINE, Overload::Shed).unwrap();
     let late = Work { deadline: Some(Instant::now()), ..work(&served) };
     let answered = scheduler.answer(late, None).await.unwrap();
     assert_eq!(answered.budget, Some(0));

@@ -19,6 +19,8 @@ use crate::served::ServedModel;
 
 /// Rows of several requests that are answered together, at most: a block of a plan has no more.
 const JOINED: usize = 256;
+/// Expected nanoseconds of requests that are answered together, at most: whoever comes first waits for the others.
+const JOINED_NS: f64 = 4e6;
 /// Requests of so many rows are not joined with others: it would copy them for little.
 const LARGE: usize = 64;
 /// How long a thread without work keeps the memory that it has for a model, and so the model.
@@ -167,6 +169,7 @@ fn work_on_model(queue: &WorkQueue, first: Vec<WaitingPart>) -> Next {
 /// The first part with those behind it that can be answered with it: of the same model and with the same options.
 fn take_alike(first: WaitingPart, queue: &mut VecDeque<WaitingPart>) -> Vec<WaitingPart> {
     let mut rows = first.range.len();
+    let most = JOINED.min((JOINED_NS / first.served.queued_ns().max(1.0)) as usize);
     let mut batch = vec![first];
     while let Some(next) = queue.front() {
         let first = &batch[0];
@@ -177,7 +180,7 @@ fn take_alike(first: WaitingPart, queue: &mut VecDeque<WaitingPart>) -> Vec<Wait
             && first.rows.is_sparse() == next.rows.is_sparse()
             && first.rows.columns() == next.rows.columns();
         let more = next.range.len();
-        if !is_alike || first.range.len().max(more) >= LARGE || rows + more > JOINED {
+        if !is_alike || first.range.len().max(more) >= LARGE || rows + more > most {
             break;
         }
         rows += more;
@@ -214,13 +217,14 @@ fn run(mut batch: Vec<WaitingPart>, served: &ServedModel, plan: &Plan, worker: &
     let options = limited(served, first.options, first.deadline.as_deref());
     let joined = (batch.len() > 1).then(|| joined(&batch));
     let count: usize = batch.iter().map(|part| part.range.len()).sum();
-    served.counters.batches.fetch_add(1, Ordering::Relaxed);
     let rows = match &joined {
         Some(matrix) => SomeRows { matrix, range: 0..count },
         None => SomeRows { matrix: &first.rows, range: first.range.clone() },
     };
     let decisions = decide(served, plan, worker, rows, &options);
-    served.note_batch(count, start.elapsed());
+    let time = start.elapsed();
+    served.note_batch(count, time);
+    served.batches.note(count, time);
     let reply = |part: WaitingPart, decisions: Vec<Decision>| {
         let (budget, compute) = (options.budget, start.elapsed());
         let queue = start.saturating_duration_since(part.queued);
@@ -294,6 +298,8 @@ mod tests {
     #[test]
     fn small_requests_are_joined_and_large_ones_are_not() {
         let served = Arc::new(crate::served::tests::two_supports());
+        let pace = |rows, time| (0..99).for_each(|_| served.pace.note(rows, time));
+        pace(1000, Duration::from_millis(1));
         let sizes = |sizes: &[usize]| {
             let mut queue: VecDeque<_> = sizes.iter().map(|rows| part(&served, *rows).0).collect();
             let first = queue.pop_front().unwrap();
@@ -303,6 +309,10 @@ mod tests {
         assert_eq!(sizes(&[60, 60, 60, 60, 60]), 4, "256 rows at most");
         assert_eq!(sizes(&[64, 1]), 1);
         assert_eq!(sizes(&[1, 64, 1]), 1);
+        // Rows of a millisecond each.
+        pace(1000, Duration::from_secs(1));
+        assert_eq!(sizes(&[1, 1, 1, 1, 1]), 4);
+        assert_eq!(sizes(&[30, 30]), 1);
     }
 
     #[test]
