@@ -63,7 +63,8 @@ pub fn run(bench: &mut Bench<'_>, model: &Prepared) -> Result<()> {
     Ok(())
 }
 
-fn add(bench: &mut Bench<'_>, name: &str, rows: usize, [inline, queued]: &[Best; 2]) {
+fn add(bench: &mut Bench<'_>, name: &str, rows: usize, best: &[Best; 2]) {
+    let [inline, queued] = best;
     let measure = |what: &str, found: f64, unit| {
         Measure::new("inline", format!("{name}: {rows} rows, {what}"), found, unit)
     };
