@@ -4,8 +4,13 @@ use std::ffi::CStr;
 
 use crate::layout::{kernel_type, svm_parameter, svm_type};
 
-/// The first thing that is wrong. `targets` are those of the problem.
-pub(crate) fn parameter(param: &svm_parameter, targets: &[f64]) -> Option<&'static CStr> {
+/// The first thing that is wrong. `targets` are those of the problem; `has_marks` is the layout from 3.31 on, whose one-class
+/// machines know probabilities.
+pub(crate) fn parameter(
+    param: &svm_parameter,
+    targets: &[f64],
+    has_marks: bool,
+) -> Option<&'static CStr> {
     let svm_parameter { svm_type: kind, kernel_type: kernel, gamma, degree, .. } = *param;
     let has_gamma = matches!(kernel, kernel_type::POLY | kernel_type::RBF | kernel_type::SIGMOID);
     let has_cost = matches!(kind, svm_type::C_SVC | svm_type::EPSILON_SVR | svm_type::NU_SVR);
@@ -22,6 +27,10 @@ pub(crate) fn parameter(param: &svm_parameter, targets: &[f64]) -> Option<&'stat
         (kind == svm_type::EPSILON_SVR && param.p < 0.0, c"p < 0"),
         (!matches!(param.shrinking, 0 | 1), c"shrinking != 0 and shrinking != 1"),
         (!matches!(param.probability, 0 | 1), c"probability != 0 and probability != 1"),
+        (
+            !has_marks && kind == svm_type::ONE_CLASS && param.probability == 1,
+            c"one-class SVM probability output not supported yet",
+        ),
         (
             kind == svm_type::NU_SVC && is_infeasible(param.nu, targets),
             c"specified nu is infeasible",

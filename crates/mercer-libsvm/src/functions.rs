@@ -315,7 +315,7 @@ pub unsafe fn svm_check_parameter<M: Layout>(
         let Some(param) = param.as_ref() else { return c"no parameters".as_ptr() };
         let targets =
             problem.as_ref().map_or(&[][..], |problem| memory::slice(problem.y, problem.l));
-        check::parameter(param, targets).map_or(std::ptr::null(), CStr::as_ptr)
+        check::parameter(param, targets, M::HAS_MARKS).map_or(std::ptr::null(), CStr::as_ptr)
     }
 }
 

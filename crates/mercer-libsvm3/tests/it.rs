@@ -26,6 +26,23 @@ enum Labels {
     Two,
     Three,
     Values,
+    /// Two classes, apart on both sides of a plane: also nearly linear kernels have a margin.
+    Apart,
+    /// Values, with the origin away from all rows: a one-class machine has a margin with any kernel.
+    Away,
+}
+
+/// Writes rows of each kind.
+fn write_rows(folder: &Path, ending: &str, count: usize, seed: u64) {
+    for (name, labels) in [
+        ("two", Labels::Two),
+        ("three", Labels::Three),
+        ("values", Labels::Values),
+        ("apart", Labels::Apart),
+        ("away", Labels::Away),
+    ] {
+        fs::write(folder.join(format!("{name}{ending}")), rows(labels, count, seed)).unwrap();
+    }
 }
 
 /// Rows of six columns as LIBSVM's tools read them.
@@ -38,7 +55,8 @@ fn rows(labels: Labels, count: usize, seed: u64) -> String {
     };
     let mut text = String::new();
     for _ in 0..count {
-        let x: Vec<f64> = (0..6).map(|_| 2.0 * next()).collect();
+        let shift = if matches!(labels, Labels::Away) { 3.0 } else { 0.0 };
+        let mut x: Vec<f64> = (0..6).map(|_| 2.0 * next() + shift).collect();
         let score = x[0] * x[1] + x[2] + 0.2 * next();
         match labels {
             Labels::Two => text.push_str(if score > 0.1 { "1" } else { "-1" }),
@@ -51,12 +69,17 @@ fn rows(labels: Labels, count: usize, seed: u64) -> String {
                     "2"
                 });
             }
-            Labels::Values => {
+            Labels::Values | Labels::Away => {
                 let _ = write!(text, "{score:.6}");
+            }
+            Labels::Apart => {
+                let is_above = x[0] + 2.0 * x[1] - x[2] > 0.0;
+                x[1] += if is_above { 0.5 } else { -0.5 };
+                text.push_str(if is_above { "1" } else { "-1" });
             }
         }
         for (column, value) in (1..).zip(&x) {
-            if next() > -0.6 {
+            if matches!(labels, Labels::Apart | Labels::Away) || next() > -0.6 {
                 let _ = write!(text, " {column}:{value:.5}");
             }
         }
@@ -140,12 +163,8 @@ fn libsvms_own_tools_give_its_results_on_all_types_and_kernels() {
     if !has_tools() {
         return;
     }
-    for (name, labels) in
-        [("two", Labels::Two), ("three", Labels::Three), ("values", Labels::Values)]
-    {
-        fs::write(installed.path().join(format!("{name}.train")), rows(labels, 300, 11)).unwrap();
-        fs::write(installed.path().join(format!("{name}.test")), rows(labels, 300, 12)).unwrap();
-    }
+    write_rows(installed.path(), ".train", 300, 11);
+    write_rows(installed.path(), ".test", 300, 12);
     for kernel in ["-t 0", "-t 1 -r 1 -g 0.2", "-t 2 -g 0.2"] {
         compare(&installed, "two", &format!("-s 0 -w1 2 {kernel}"));
         compare(&installed, "three", &format!("-s 0 -c 3 {kernel}"));
@@ -158,9 +177,16 @@ fn libsvms_own_tools_give_its_results_on_all_types_and_kernels() {
         compare(&installed, "values", &format!("-s 4 {kernel}"));
     }
     compare(&installed, "two", "-s 2 -n 0.3 -t 2 -g 0.2");
+    for kernel in ["-t 0", "-t 1 -r 1 -g 0.2"] {
+        compare(&installed, "away", &format!("-s 2 -n 0.3 -e 0.000001 {kernel}"));
+    }
+    compare(&installed, "apart", "-s 1 -n 0.2 -e 0.000001 -t 0");
     // Not positive semidefinite, but with one optimum here.
     compare(&installed, "two", "-s 0 -t 3 -g 0.01 -r 0 -c 0.5");
+    compare(&installed, "apart", "-s 1 -t 3 -g 0.01 -r 0 -n 0.2 -e 0.000001");
+    compare(&installed, "away", "-s 2 -t 3 -g 0.01 -r 0 -n 0.3 -e 0.000001");
     compare(&installed, "values", "-s 3 -t 3 -g 0.01 -r 0");
+    compare(&installed, "values", "-s 4 -t 3 -g 0.01 -r 0");
 }
 
 /// The optimum of a convex problem is one number, however many solutions reach it. LIBSVM keeps kernel values in single
@@ -172,11 +198,7 @@ fn objectives_at_a_tight_tolerance_are_libsvms() {
     if !has_tools() {
         return;
     }
-    for (name, labels) in
-        [("two", Labels::Two), ("three", Labels::Three), ("values", Labels::Values)]
-    {
-        fs::write(installed.path().join(name), rows(labels, 200, 41)).unwrap();
-    }
+    write_rows(installed.path(), "", 200, 41);
     for (data, kind) in [
         ("two", "-s 0 -c 2 -w1 3"),
         ("three", "-s 0"),
@@ -185,28 +207,116 @@ fn objectives_at_a_tight_tolerance_are_libsvms() {
         ("values", "-s 3 -p 0.2"),
         ("values", "-s 4 -n 0.4 -c 2"),
     ] {
-        for kernel in ["-t 0", "-t 1 -r 1 -g 0.2", "-t 2 -g 0.2"] {
-            // With a linear kernel the margin of nu-SVC is zero, and the objective is divided by its square; that of a
-            // one-class machine is zero, because the origin lies among the rows, and LIBSVM's rounding is all it prints.
-            if kernel == "-t 0" && (kind.starts_with("-s 1") || kind.starts_with("-s 2")) {
-                continue;
-            }
+        for kernel in ["-t 0", "-t 1 -r 1 -g 0.2", "-t 2 -g 0.2", "-t 3 -g 0.01 -r 0"] {
+            let is_nearly_linear = kernel == "-t 0" || kernel.starts_with("-t 3");
+            // The objective of nu-SVC is divided by the square of its margin, which others do not have there; a one-class
+            // machine has none where the origin lies among the rows.
+            let data = match &kind[..4] {
+                "-s 1" if is_nearly_linear => "apart",
+                "-s 2" if is_nearly_linear => "away",
+                _ => data,
+            };
             // In single precision LIBSVM does not end at 1e-7 with a linear kernel.
             let tolerance = if kernel == "-t 0" { "0.00001" } else { "0.0000001" };
-            let options = format!("{kind} {kernel} -e {tolerance}");
-            let words: Vec<&str> = options.split(' ').collect();
-            let words = [&["svm-train"], &words[..], &[data, "model"]].concat();
-            let objectives = |text: &str| {
-                let all = text.match_indices("obj = ");
-                all.map(|(at, _)| number_after(&text[at..], "obj = ")).collect::<Vec<f64>>()
-            };
-            let own = objectives(&printed(&installed.run(&words)));
-            let theirs = objectives(&printed(&installed.run_without(&words)));
-            assert!(own.len() == theirs.len() && !own.is_empty(), "{options}");
-            for (own, theirs) in own.iter().zip(&theirs) {
-                let far = (own - theirs).abs();
-                assert!(far <= 1e-6 * theirs.abs() + 1e-6, "{options}: {own}, {theirs}");
+            same_objectives(&installed, data, &format!("{kind} {kernel} -e {tolerance}"));
+        }
+    }
+}
+
+/// Trains with both libraries and compares what they print of the objective of each binary subproblem.
+fn same_objectives(installed: &Installed, data: &str, options: &str) {
+    let words: Vec<&str> = options.split(' ').collect();
+    let words = [&["svm-train"], &words[..], &[data, "model"]].concat();
+    let objectives = |text: &str| {
+        let all = text.match_indices("obj = ");
+        all.map(|(at, _)| number_after(&text[at..], "obj = ")).collect::<Vec<f64>>()
+    };
+    let own = objectives(&printed(&installed.run(&words)));
+    let theirs = objectives(&printed(&installed.run_without(&words)));
+    assert!(own.len() == theirs.len() && !own.is_empty(), "{data} {options}");
+    for (own, theirs) in own.iter().zip(&theirs) {
+        let far = (own - theirs).abs();
+        assert!(far <= 1e-6 * theirs.abs() + 1e-6, "{data} {options}: {own}, {theirs}");
+    }
+}
+
+/// What `svm-train` refuses by `svm_check_parameter`, with both libraries.
+#[test]
+#[cfg(target_os = "linux")]
+fn parameters_are_refused_in_libsvms_words() {
+    let installed = installed();
+    if !has_tools() {
+        return;
+    }
+    let data = rows(Labels::Two, 40, 61);
+    fs::write(installed.path().join("two"), &data).unwrap();
+    // Two rows of one class.
+    let few = data.replace("\n1 ", "\n-1 ").replacen("\n-1 ", "\n1 ", 2);
+    fs::write(installed.path().join("few"), few).unwrap();
+    for (data, options, said) in [
+        ("two", "-s 9", "unknown svm type"),
+        ("two", "-t 9", "unknown kernel type"),
+        ("two", "-g -1", "gamma < 0"),
+        ("two", "-t 1 -d -1", "degree of polynomial kernel < 0"),
+        ("two", "-m 0", "cache_size <= 0"),
+        ("two", "-e 0", "eps <= 0"),
+        ("two", "-c 0", "C <= 0"),
+        ("two", "-s 1 -n 2", "nu <= 0 or nu > 1"),
+        ("two", "-s 3 -p -1", "p < 0"),
+        ("two", "-h 2", "shrinking != 0 and shrinking != 1"),
+        ("two", "-b 2", "probability != 0 and probability != 1"),
+        ("two", "-s 2 -b 1", "one-class SVM probability output not supported yet"),
+        ("few", "-s 1 -n 0.9", "specified nu is infeasible"),
+        ("few", "-s 1 -n 0.9 -b 3 -m -1", "cache_size <= 0"),
+    ] {
+        let words: Vec<&str> = options.split(' ').collect();
+        let words = [&["svm-train"], &words[..], &[data, "model"]].concat();
+        let refused = |output: std::process::Output| {
+            assert_eq!(output.status.code(), Some(1), "{options}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let own = refused(installed.run(&words));
+        assert_eq!(own, refused(installed.run_without(&words)), "{options}");
+        assert!(own.contains(said), "{options}: {own}");
+    }
+}
+
+/// `MERCER_SVM` chooses how labels are computed, never which; `MERCER_SVM_LOG` says how.
+#[test]
+#[cfg(target_os = "linux")]
+fn every_mode_gives_the_same_labels_and_says_what_it_does() {
+    let installed = installed();
+    if !has_tools() {
+        return;
+    }
+    for (data, labels) in [("three", Labels::Three), ("two", Labels::Two)] {
+        fs::write(installed.path().join(data), rows(labels, 600, 71)).unwrap();
+        printed(&installed.run(&["svm-train", "-q", "-g", "0.2", data, "model"]));
+        let ask = |mode: &str, log: &str| {
+            let mut command = installed.command("svm-predict", mode != "LIBSVM");
+            command.args([data, "model", "out"]).env("MERCER_SVM_LOG", log);
+            if mode != "default" {
+                command.env("MERCER_SVM", mode);
             }
+            let output = command.output().unwrap();
+            let said = printed(&output);
+            (said, numbers(installed.path(), "out"), String::from_utf8(output.stderr).unwrap())
+        };
+        let (said, labels, _) = ask("LIBSVM", "1");
+        let certified = "answered by cascade(low_precision, exact)";
+        for (mode, plan) in [
+            ("default", Some(certified)),
+            ("certified", Some(certified)),
+            ("exact", Some("answered by exact")),
+            ("off", None),
+        ] {
+            let (own, answers, log) = ask(mode, "1");
+            assert!(own == said && answers == labels, "MERCER_SVM={mode}");
+            match plan {
+                Some(plan) => assert!(log.contains(plan), "MERCER_SVM={mode}: {log}"),
+                None => assert_eq!(log, "", "MERCER_SVM={mode}"),
+            }
+            assert_eq!(ask(mode, "0").2, "", "nothing is said unless it is asked for");
         }
     }
 }
@@ -266,11 +376,7 @@ fn folds_and_probabilities_are_drawn_as_libsvm_draws_them() {
         return;
     }
     let folder = installed.path();
-    for (name, labels) in
-        [("two", Labels::Two), ("three", Labels::Three), ("values", Labels::Values)]
-    {
-        fs::write(folder.join(format!("{name}.train")), rows(labels, 240, 21)).unwrap();
-    }
+    write_rows(folder, ".train", 240, 21);
     for (data, options) in [
         ("two.train", "-q -g 0.2 -v 5"),
         ("three.train", "-q -g 0.2 -c 2 -v 7"),
@@ -330,7 +436,12 @@ fn rows_of_kernel_values_work() {
     fs::write(installed.path().join("given.test"), &text).unwrap();
     compare(&installed, "given", "-s 0 -t 4");
     compare(&installed, "given", "-s 1 -t 4 -n 0.3");
+    compare(&installed, "given", "-s 2 -t 4 -n 0.3");
     compare(&installed, "given", "-s 3 -t 4");
+    compare(&installed, "given", "-s 4 -t 4");
+    for kind in ["-s 0 -c 2", "-s 1 -n 0.3", "-s 2 -n 0.3", "-s 3 -p 0.2", "-s 4 -n 0.4"] {
+        same_objectives(&installed, "given.train", &format!("{kind} -t 4 -e 0.0000001"));
+    }
 }
 
 #[test]
