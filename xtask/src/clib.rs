@@ -65,8 +65,18 @@ pub fn install(workspace: &Workspace, shared: &Path, prefix: &Path) -> Result<()
     // The name that programs look for at run time (`build.rs` of mercer-c), and the one that linkers look for.
     copy(shared, &lib.join("libmercer.so.0"))?;
     link("libmercer.so.0", &lib.join("libmercer.so"))?;
-    fs::write(lib.join("pkgconfig/mercer.pc"), pkg_config(prefix))?;
+    let text = pkg_config(prefix, version(workspace)?);
+    fs::write(lib.join("pkgconfig/mercer.pc"), text)?;
     Ok(())
+}
+
+/// The version of the library, which is not that of this program.
+fn version(workspace: &Workspace) -> Result<&str> {
+    let packages = workspace.metadata["packages"].as_array();
+    let mut packages = packages.context("cargo metadata has no packages")?.iter();
+    let library = packages.find(|package| package["name"] == "mercer-c");
+    let version = library.and_then(|package| package["version"].as_str());
+    version.context("cargo metadata has no version of mercer-c")
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
@@ -87,13 +97,66 @@ fn link(_: &str, name: &Path) -> Result<()> {
     anyhow::bail!("cannot make the link {}: this is for Linux", name.display())
 }
 
-fn pkg_config(prefix: &Path) -> String {
+fn pkg_config(prefix: &Path, version: &str) -> String {
     format!(
         "prefix={}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\
          Name: mercer\nDescription: Kernel machines that answer fast, with the same decisions\n\
-         Version: {}\nLibs: -L${{libdir}} -lmercer\nLibs.private: -lm -lpthread -ldl\n\
+         Version: {version}\nLibs: -L${{libdir}} -lmercer\nLibs.private: -lm -lpthread -ldl\n\
          Cflags: -I${{includedir}}\n",
         prefix.display(),
-        env!("CARGO_PKG_VERSION"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn has(program: &str) -> bool {
+        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+    }
+
+    /// The lines that a user copies from docs/guide/c.md, on what `cargo xtask clib` installs.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_program_is_compiled_by_the_lines_of_the_guide() {
+        let workspace = Workspace::load().unwrap();
+        let archive = workspace.target.join("debug/deps/libmercer_c.a");
+        if !archive.exists() || !has("gcc") || !has("pkg-config") {
+            eprintln!("skipped: gcc, pkg-config or {} is not there", archive.display());
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (prefix, shared) = (folder.path().join("prefix"), folder.path().join("shared.so"));
+        link_with_versions(&workspace, &archive, &shared).unwrap();
+        install(&workspace, &shared, &prefix).unwrap();
+        // A second time, over the first.
+        install(&workspace, &shared, &prefix).unwrap();
+        let guide = fs::read_to_string(workspace.root.join("docs/guide/c.md")).unwrap();
+        let line =
+            guide.lines().find(|line| line.starts_with("cc ")).expect("a line that compiles");
+        let write = |text: &str| fs::write(folder.path().join("program.c"), text).unwrap();
+        let said = |line: &str| {
+            let output = Command::new("sh")
+                .args(["-ec", line])
+                .current_dir(folder.path())
+                .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
+                .env("LD_LIBRARY_PATH", prefix.join("lib"))
+                .output()
+                .unwrap();
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{line}: {error}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let compile_and_run = format!("{line} && ./program");
+        let example = workspace.root.join("crates/mercer-c/examples/plane.c");
+        write(&fs::read_to_string(example).unwrap());
+        let run = said(&compile_and_run);
+        assert!(run.ends_with("done\n"), "{run}");
+        write(
+            "#include <stdio.h>\n#include <mercer.h>\nint main(void) { puts(mercer_version()); return 0; }\n",
+        );
+        assert_eq!(said("pkg-config --modversion mercer"), said(&compile_and_run));
+    }
 }

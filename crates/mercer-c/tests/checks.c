@@ -236,7 +236,109 @@ static void plans_keep_labels(const mercer_model *model) {
     CHECK(fast == NULL);
 }
 
-int main(int count, char **words) {
+static int count_and_stop(void *user, const mercer_progress *progress) {
+    *(int *)user += 1;
+    return progress->subproblems > 0;
+}
+
+/* A training that the observer ends returns the best machine so far, and says that it is not at the end. */
+static void an_observer_ends_a_training(void) {
+    static double noise[ROWS];
+    mercer_rows rows = mercer_dense(values, ROWS, COLUMNS);
+    mercer_training training = mercer_training_default();
+    mercer_training_report whole, cut;
+    mercer_model *model = NULL;
+    double labels[ROWS];
+    int calls = 0;
+    for (int row = 0; row < ROWS; row++) noise[row] = next_number() > 0 ? 1 : 2;
+    training.kernel = "rbf(gamma=0.1)";
+    training.formulation = "c_svc(C=10000)";
+    CHECK(mercer_train(&rows, noise, &training, &model, &whole) == MERCER_OK && whole.converged);
+    mercer_model_free(model);
+    training.observer = count_and_stop;
+    training.user = &calls;
+    CHECK(mercer_train(&rows, noise, &training, &model, &cut) == MERCER_OK);
+    CHECK(calls > 0 && !cut.converged && cut.iterations < whole.iterations);
+    CHECK(mercer_predict(model, &rows, labels) == MERCER_OK);
+    for (int row = 0; row < ROWS; row++) CHECK(labels[row] == 1 || labels[row] == 2);
+    mercer_model_free(model);
+}
+
+static int count_steps(void *user, uint64_t done, uint64_t all) {
+    *(int *)user += 1;
+    CHECK(all == 0 || done <= all);
+    return 0;
+}
+
+/* A search with a sample ends with a plan that keeps all labels. */
+static void a_search_keeps_labels(const mercer_model *model) {
+    static double asked[4 * ROWS * COLUMNS];
+    mercer_rows rows = mercer_dense(values, ROWS, COLUMNS);
+    mercer_rows sample = mercer_dense(asked, 4 * ROWS, COLUMNS);
+    mercer_decision decisions[ROWS];
+    double labels[ROWS], again[ROWS];
+    mercer_model *fast = NULL;
+    int calls = 0;
+    for (int i = 0; i < 4 * ROWS * COLUMNS; i++) asked[i] = next_number();
+    CHECK(mercer_tune(model, &sample, "certified", 0.3, count_steps, &calls, &fast) == MERCER_OK);
+    CHECK(calls > 0 && strcmp(mercer_model_text(fast, MERCER_CONTRACT), "certified") == 0);
+    CHECK(strstr(mercer_model_text(fast, MERCER_PLAN_TEXT), "exact"));
+    CHECK(mercer_predict(model, &rows, labels) == MERCER_OK);
+    CHECK(mercer_predict(fast, &rows, again) == MERCER_OK);
+    CHECK(memcmp(labels, again, sizeof labels) == 0);
+    CHECK(mercer_decide(fast, &rows, NULL, decisions) == MERCER_OK);
+    for (int row = 0; row < ROWS; row++) CHECK(decisions[row].certainty >= MERCER_CERTIFIED);
+    mercer_model_free(fast);
+}
+
+static mercer_model *read_text(const char *text) {
+    mercer_model *model = NULL;
+    CHECK(mercer_model_read((const uint8_t *)text, strlen(text), false, &model) == MERCER_OK);
+    return model;
+}
+
+/* The model of a text has one score, and the first class has the probability that the sigmoid gives it. */
+static void check_probabilities(const char *text, double a, double b) {
+    mercer_model *model = read_text(text);
+    mercer_rows rows = mercer_dense(values, ROWS, COLUMNS);
+    double scores[ROWS], each[2 * ROWS], labels[ROWS];
+    mercer_info info;
+    CHECK(mercer_model_info(model, &info) == MERCER_OK && info.has_probabilities && info.classes == 2);
+    CHECK(mercer_scores(model, &rows, scores) == MERCER_OK);
+    CHECK(mercer_probabilities(model, &rows, each) == MERCER_OK);
+    CHECK(mercer_predict(model, &rows, labels) == MERCER_OK);
+    for (int row = 0; row < ROWS; row++) {
+        double *x = values + row * COLUMNS, first = 1 / (1 + exp(a * scores[row] + b));
+        CHECK(fabs(each[2 * row] - first) < 1e-9 && fabs(each[2 * row] + each[2 * row + 1] - 1) < 1e-9);
+        CHECK(fabs(scores[row] - (x[0] - 2 * x[1])) < 1e-12);
+        CHECK(labels[row] == (scores[row] > 0 ? 4 : 8));
+    }
+    mercer_model_free(model);
+}
+
+/* Files of other programs: LIBSVM's and LIBLINEAR's text, and an ONNX file of skl2onnx with answers of ONNX Runtime. */
+static void models_of_other_programs_answer(void) {
+    mercer_model *model = NULL;
+    char line[200];
+    int count = 0;
+    FILE *answers;
+    check_probabilities("svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho 0\nlabel 4 8\nprobA -1.5\n"
+                        "probB 0.25\nnr_sv 1 1\nSV\n1 1:1 \n-1 2:2 \n", -1.5, 0.25);
+    check_probabilities("solver_type L2R_LR\nnr_class 2\nlabel 4 8\nnr_feature 2\nbias -1\nw\n1\n-2\n", -1, 0);
+    CHECK(mercer_model_open("svc2.onnx", false, &model) == MERCER_OK);
+    CHECK((answers = fopen("onnx.txt", "r")) != NULL);
+    while (fgets(line, sizeof line, answers) != NULL) {
+        double expected, x[COLUMNS], label;
+        mercer_rows row = mercer_dense(x, 1, COLUMNS);
+        if (sscanf(line, "svc2 %lf %lf %lf %lf", &expected, x, x + 1, x + 2) != 4) continue;
+        CHECK(mercer_predict(model, &row, &label) == MERCER_OK && label == expected);
+        count++;
+    }
+    CHECK(fclose(answers) == 0 && count == 40);
+    mercer_model_free(model);
+}
+
+int main(void) {
     mercer_info info;
     mercer_model *model;
     CHECK(mercer_abi_version() == MERCER_ABI_VERSION);
@@ -256,11 +358,12 @@ int main(int count, char **words) {
     bad_input_is_refused(model);
     files_keep_labels(model);
     plans_keep_labels(model);
-    if (count < 2 || strcmp(words[1], "few") != 0) {
-        pthread_t threads[THREADS];
-        for (int i = 0; i < THREADS; i++) CHECK(!pthread_create(threads + i, NULL, ask, model));
-        for (int i = 0; i < THREADS; i++) CHECK(!pthread_join(threads[i], NULL));
-    }
+    an_observer_ends_a_training();
+    a_search_keeps_labels(model);
+    models_of_other_programs_answer();
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) CHECK(!pthread_create(threads + i, NULL, ask, model));
+    for (int i = 0; i < THREADS; i++) CHECK(!pthread_join(threads[i], NULL));
     mercer_model_free(model);
     puts("done");
     return 0;
