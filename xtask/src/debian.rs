@@ -6,7 +6,7 @@ use anyhow::Result;
 use crate::workspace::{self, Workspace};
 
 /// Packages, and a file that each of them brings.
-const PACKAGES: [(&str, &str); 7] = [
+const PACKAGES: [(&str, &str); 14] = [
     ("libsvm-tools", "/usr/bin/svm-train"),
     ("gnuplot-nox", "/usr/bin/gnuplot"),
     ("python3-libsvm", "/usr/lib/python3/dist-packages/svm.py"),
@@ -14,6 +14,13 @@ const PACKAGES: [(&str, &str); 7] = [
     ("chromium", "/usr/bin/chromium"),
     ("nodejs", "/usr/bin/node"),
     ("npm", "/usr/bin/npm"),
+    ("clang", "/usr/bin/clang"),
+    ("r-base-dev", "/usr/share/R/debian/r-cran.mk"),
+    ("r-cran-e1071", "/usr/lib/R/site-library/e1071/DESCRIPTION"),
+    ("r-cran-kernlab", "/usr/lib/R/site-library/kernlab/DESCRIPTION"),
+    ("r-cran-testthat", "/usr/lib/R/site-library/testthat/DESCRIPTION"),
+    ("r-cran-knitr", "/usr/lib/R/site-library/knitr/DESCRIPTION"),
+    ("r-cran-rmarkdown", "/usr/lib/R/site-library/rmarkdown/DESCRIPTION"),
 ];
 
 /// Installs the packages that are missing, if the caller may: as root of a Debian system, as in a container.
