@@ -22,6 +22,8 @@ struct Line {
     unit: &'static str,
     theirs: f64,
     ours: f64,
+    /// With `MERCER_SVM=exact`; nothing for trainings.
+    exact: Option<f64>,
     /// At least this many times as fast.
     target: f64,
     note: String,
@@ -86,6 +88,15 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a program is run with.
+#[derive(Clone, Copy, PartialEq)]
+enum Library {
+    Debian,
+    Ours,
+    /// Without the certified plan, which must not be slower.
+    OursExact,
+}
+
 struct AbiBench<'a> {
     workspace: &'a Workspace,
     home: PathBuf,
@@ -94,11 +105,17 @@ struct AbiBench<'a> {
 
 impl AbiBench<'_> {
     /// A command with our library in front, or with Debian's.
-    fn command(&self, program: &Path, is_ours: bool) -> Command {
+    fn command(&self, program: &Path, library: Library) -> Command {
         let mut command = self.workspace.command(program);
-        command.current_dir(&self.home);
-        if is_ours {
-            command.env("LD_LIBRARY_PATH", &self.home);
+        command.current_dir(&self.home).env_remove("MERCER_SVM");
+        match library {
+            Library::Debian => {}
+            Library::Ours => {
+                command.env("LD_LIBRARY_PATH", &self.home);
+            }
+            Library::OursExact => {
+                command.env("LD_LIBRARY_PATH", &self.home).env("MERCER_SVM", "exact");
+            }
         }
         command
     }
@@ -148,8 +165,10 @@ impl AbiBench<'_> {
     ) -> Result<Vec<Line>> {
         let model = self.home.join(format!("{name}.model"));
         let mut best = [f64::INFINITY; 2];
-        for is_ours in [false, true, true, true] {
-            let mut command = self.command(Path::new("svm-train"), is_ours);
+        let (debian, ours) = (Library::Debian, Library::Ours);
+        for library in [debian, ours, ours, ours] {
+            let is_ours = library == ours;
+            let mut command = self.command(Path::new("svm-train"), library);
             let file = if is_ours { self.home.join("own.model") } else { model.clone() };
             command.arg("-q").args(parameters.split(' ')).arg(train).arg(file);
             let started = Instant::now();
@@ -159,42 +178,53 @@ impl AbiBench<'_> {
         }
         let [theirs, ours] = best;
         let name_of = format!("svm-train, {name}");
-        let line =
-            Line { name: name_of, unit: "s", theirs, ours, target: 8.0, note: String::new() };
+        let line = Line {
+            name: name_of,
+            unit: "s",
+            theirs,
+            ours,
+            exact: None,
+            target: 8.0,
+            note: String::new(),
+        };
         let target = if name == "mnist38" { 10.0 } else { 1.0 };
         Ok(vec![line, self.predictions(&format!("svm_predict, {name}"), &model, test, target)?])
     }
 
-    /// Rows one at a time, both libraries in turns; their labels must be equal.
+    /// Rows one at a time, the libraries in turns; their labels must be equal.
     fn predictions(&self, name: &str, model: &Path, rows: &Path, target: f64) -> Result<Line> {
-        let mut best = [f64::INFINITY; 2];
-        let (mut labels, mut kilobytes) = ([0.0; 2], [0.0; 2]);
-        for turn in 0..2 * TURNS {
-            let is_ours = turn % 2 == 1;
-            let mut command = self.command(&self.program, is_ours);
-            command.args([model, rows]).arg(if is_ours { "5" } else { "1" });
-            let answer: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
-            let number = |key: &str| answer[key].as_f64().with_context(|| format!("no {key}"));
-            let place = usize::from(is_ours);
-            best[place] = best[place].min(number("us")?);
-            (labels[place], kilobytes[place]) = (number("labels")?, number("kilobytes")?);
+        let libraries = [Library::Debian, Library::Ours, Library::OursExact];
+        let mut best = [f64::INFINITY; 3];
+        let (mut labels, mut kilobytes) = ([0.0; 3], [0.0; 3]);
+        for _ in 0..TURNS {
+            for (place, library) in libraries.into_iter().enumerate() {
+                let mut command = self.command(&self.program, library);
+                command.args([model, rows]).arg(if library == Library::Debian { "1" } else { "5" });
+                let answer: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
+                let number = |key: &str| answer[key].as_f64().with_context(|| format!("no {key}"));
+                best[place] = best[place].min(number("us")?);
+                (labels[place], kilobytes[place]) = (number("labels")?, number("kilobytes")?);
+            }
         }
-        ensure!(labels[0] == labels[1], "{name}: labels differ");
+        ensure!(labels.iter().all(|one| *one == labels[0]), "{name}: labels differ");
         let note = format!("memory {:.2} times", kilobytes[1] / kilobytes[0]);
-        let [theirs, ours] = best;
-        Ok(Line { name: name.to_owned(), unit: "us", theirs, ours, target, note })
+        let [theirs, ours, exact] = best;
+        let (name, exact) = (name.to_owned(), Some(exact));
+        Ok(Line { name, unit: "us", theirs, ours, exact, target, note })
     }
 }
 
 fn table(lines: &[Line]) -> String {
     let mut text = String::from(
-        "| what | Debian's libsvm | ours | ratio | target | |\n|---|---:|---:|---:|---:|---|\n",
+        "| what | Debian's libsvm | ours | ratio | target | ours, `MERCER_SVM=exact` | |\n\
+         |---|---:|---:|---:|---:|---:|---|\n",
     );
-    for Line { name, unit, theirs, ours, target, note } in lines {
+    for Line { name, unit, theirs, ours, exact, target, note } in lines {
         let ratio = theirs / ours;
+        let exact = exact.map_or(String::new(), |exact| format!("{exact:.3} {unit}"));
         let _ = writeln!(
             text,
-            "| {name} | {theirs:.3} {unit} | {ours:.3} {unit} | {ratio:.1} | {target} | {note} |"
+            "| {name} | {theirs:.3} {unit} | {ours:.3} {unit} | {ratio:.1} | {target} | {exact} | {note} |"
         );
     }
     text
