@@ -7,6 +7,7 @@ mod coded;
 mod inverted;
 mod packed;
 mod packed_f32;
+mod panel_store;
 mod queries;
 
 pub use coded::{Coded, CodedQueries, CodedQuery, CodedTile, Grid, off_grid};

@@ -188,7 +188,7 @@ fn plan(machine: &Machine, mode: Mode) -> Plan {
     let planned = if mode == Mode::Certified && has_labels && is_faster_in_low_precision(machine) {
         let cascade = Spec::new("cascade").with(Spec::new("low_precision")).with("exact");
         let sections = compile(machine, &cascade, None).ok();
-        sections.and_then(|sections| Plan::fitted(machine, &sections).ok())
+        sections.and_then(|sections| Plan::fitted_in_pieces(machine, &sections).ok())
     } else {
         // The value of a regression is the exact score.
         None

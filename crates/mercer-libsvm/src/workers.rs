@@ -1,6 +1,7 @@
 //! A plan with the workers of the threads that asked it: made when none is idle, kept for the next prediction, and released
 //! with the model.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mercer::data::Matrix;
@@ -13,11 +14,19 @@ use crate::pack::matrix;
 /// Rows of models with at most so many columns are dense: nothing is allocated for a prediction.
 const NARROW: usize = 64;
 
+/// So many queries of the exact stage do not pay for packed supports.
+const FREE: u64 = 4;
+/// One query of so many in the exact stage, after [`FREE`] others, does: in pieces it takes up to a hundred times as long.
+const RARE: u64 = 512;
+
 /// A plan and its idle workers.
 #[derive(Debug)]
 pub(crate) struct Planned {
     plan: Arc<Plan>,
     idle: Mutex<Vec<OwnedWorker>>,
+    asked: AtomicU64,
+    /// Queries that the exact stage answered.
+    late: AtomicU64,
 }
 
 /// A worker together with the plan that it borrows.
@@ -33,7 +42,8 @@ struct OwnedWorker {
 
 impl Planned {
     pub(crate) fn new(plan: Plan) -> Self {
-        Self { plan: Arc::new(plan), idle: Mutex::default() }
+        let (asked, late) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { plan: Arc::new(plan), idle: Mutex::default(), asked, late }
     }
 
     /// The class, by place, or the value of a row; `None` if it is not regular or a score overflows.
@@ -42,13 +52,26 @@ impl Planned {
             let rows = worker.rows(query)?;
             let found = worker.worker.decide(&rows, 0..1, &QueryOptions::default());
             let answer = found.ok()?.first().map(|decision| decision.answer);
+            self.count(worker.worker.answered_by());
             worker.take_back(rows);
             answer
         })
     }
 
+    /// Packs the supports for the exact stage once it answers more than a few queries. No answer depends on it.
+    fn count(&self, answered_by: &[usize]) {
+        let asked = self.asked.fetch_add(1, Relaxed) + 1;
+        if answered_by == [self.plan.stages().len()] {
+            let late = self.late.fetch_add(1, Relaxed) + 1;
+            if late > FREE && late * RARE > asked {
+                self.plan.exact_stage().pack();
+            }
+        }
+    }
+
     /// The decision values of a row; `None` as above.
     pub(crate) fn values(&self, query: &[svm_node]) -> Option<Vec<f64>> {
+        self.plan.exact_stage().pack();
         self.with_worker(|worker| {
             let rows = worker.rows(query)?;
             let exact = worker.plan.exact_stage();

@@ -52,10 +52,11 @@ impl Exact {
         Self::with_isa(machine, Isa::current())
     }
 
-    /// Packs a machine for a given instruction set.
+    /// Packs a machine for a given instruction set. Its largest part, the panels of the supports, is packed when the first
+    /// score is computed, or by [`Exact::pack`].
     pub fn with_isa(machine: &Machine, isa: Isa) -> Self {
         let kernel = machine.kernel().clone();
-        let packed = Packed::new(kernel, machine.supports(), machine.centre());
+        let packed = Packed::shared(kernel, machine.supports(), machine.centre());
         let rounding = Rounding::new(machine, &packed);
         let coefficients = Coefficients::new(machine);
         let expansion = |score: &Score| matches!(score, Score::Expansion { .. });
@@ -80,6 +81,18 @@ impl Exact {
     /// The machine.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// Packs the supports now, so that the first query does not wait for it.
+    pub fn pack(&self) {
+        if self.tables.is_none() && self.linear.is_none() {
+            self.packed.pack();
+        }
+    }
+
+    /// From now on scores are computed from pieces that are not kept, until [`Exact::pack`] is called.
+    pub(crate) fn set_in_pieces(&mut self) {
+        self.packed.set_in_pieces();
     }
 
     /// The packed supports.

@@ -69,6 +69,7 @@ impl Plan {
     /// Every query is evaluated exactly.
     pub fn exact(machine: &Machine) -> Self {
         let exact = Exact::new(machine);
+        exact.pack();
         let (stages, levels, left_out) = (Vec::new(), vec![0], Vec::new());
         Self { stages, levels, calibration: None, exact, left_out }
     }
@@ -105,11 +106,35 @@ impl Plan {
         Self::load(machine, sections, PlanTrust::Everything)
     }
 
+    /// As [`Plan::fitted`], in little memory: the supports are not kept packed for the exact stage until [`Exact::pack`] is
+    /// called, and a query that comes to it takes longer, about as long as packing them. For plans whose other stages settle
+    /// nearly all queries. Answers are the same.
+    ///
+    /// # Errors
+    /// As [`Plan::fitted`].
+    pub fn fitted_in_pieces(machine: &Machine, sections: &PlanSections) -> Result<Self, LoadError> {
+        let trust = PlanTrust::Everything;
+        let mut plan = Self::unpacked(machine, sections, trust, Isa::current())?;
+        plan.exact.set_in_pieces();
+        Ok(plan)
+    }
+
     /// As [`Plan::load`], for a given instruction set.
     ///
     /// # Errors
     /// As [`Plan::load`].
     pub fn with_isa(
+        machine: &Machine,
+        sections: &PlanSections,
+        trust: PlanTrust,
+        isa: Isa,
+    ) -> Result<Self, LoadError> {
+        let plan = Self::unpacked(machine, sections, trust, isa)?;
+        plan.exact.pack();
+        Ok(plan)
+    }
+
+    fn unpacked(
         machine: &Machine,
         sections: &PlanSections,
         trust: PlanTrust,

@@ -301,6 +301,30 @@ fn the_exact_stage_explains_every_score_it_closes() {
     }
 }
 
+/// A plan whose exact stage packs its supports piece by piece for each query, and keeps none of them.
+#[test]
+fn a_plan_in_pieces_gives_the_same_answers_in_less_memory() {
+    let kernel = parse("rbf(gamma=0.1)").unwrap();
+    // More supports than a piece has.
+    let (supports, queries) = (clouds(500, 20, 120), clouds(300, 20, 121));
+    let machine = machines::random(&kernel, &supports, &two_classes(), 122);
+    let sections = compile(&machine, &SINGLE.parse().unwrap(), None).unwrap();
+    let whole = Plan::fitted(&machine, &sections).unwrap();
+    let in_pieces = Plan::fitted_in_pieces(&machine, &sections).unwrap();
+    assert!(in_pieces.bytes() + 500 * 20 * 8 <= whole.bytes());
+    for _ in 0..2 {
+        assert_eq!(whole.decide(&queries).unwrap(), in_pieces.decide(&queries).unwrap());
+        let scores = (whole.scores(&queries).unwrap(), in_pieces.scores(&queries).unwrap());
+        assert_eq!(scores.0, scores.1);
+        assert_eq!(
+            whole.exact_answers(&queries).unwrap(),
+            in_pieces.exact_answers(&queries).unwrap()
+        );
+        in_pieces.exact_stage().pack();
+        assert_eq!(in_pieces.bytes(), whole.bytes());
+    }
+}
+
 /// With no budget at all the offset alone decides, and nothing is claimed.
 #[test]
 fn without_a_budget_the_offset_decides() {

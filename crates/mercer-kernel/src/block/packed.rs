@@ -9,6 +9,7 @@ use mercer_data::{Matrix, Row};
 use mercer_simd::{Isa, Panels64};
 
 use super::inverted::Inverted;
+use super::panel_store::PanelStore;
 use super::queries::{Layout, Norms, Queries};
 use crate::live::{CentredRow, PackedColumns, SparseEntries};
 use crate::{Form, KernelRef};
@@ -42,7 +43,7 @@ pub struct Packed {
 
 #[derive(Debug)]
 enum Storage {
-    Panels(Panels64),
+    Panels(PanelStore),
     Inverted(Inverted),
     Rows(Matrix),
 }
@@ -72,6 +73,38 @@ impl Packed {
     /// Packs rows for a kernel. `centre` is subtracted from both sides where the kernel depends on
     /// differences only, and ignored otherwise.
     pub fn new(kernel: KernelRef, rows: &Matrix, centre: Option<&[f64]>) -> Self {
+        let (live, is_inverted) = Self::plan(&kernel, rows, centre);
+        Self::in_columns(kernel, rows, live, is_inverted, None)
+    }
+
+    /// As [`Packed::new`], for rows that stay at hand: large panels are packed when the first value is computed, or by
+    /// [`Packed::pack`].
+    pub fn shared(kernel: KernelRef, rows: &Arc<Matrix>, centre: Option<&[f64]>) -> Self {
+        let (live, is_inverted) = Self::plan(&kernel, rows, centre);
+        Self::in_columns(kernel, rows, live, is_inverted, Some(rows))
+    }
+
+    /// From now on values of a block of queries are computed from panels that are packed piece by piece and not kept, until
+    /// [`Packed::pack`] is called: for rows of [`Packed::shared`] of which few values are asked. The bits are the same.
+    pub fn set_in_pieces(&mut self) {
+        if let Storage::Panels(panels) = &mut self.store {
+            panels.set_in_pieces();
+        }
+    }
+
+    /// Packs the rows now, and keeps them packed.
+    pub fn pack(&self) {
+        if let Storage::Panels(panels) = &self.store {
+            panels.whole(&self.live);
+        }
+    }
+
+    /// The live columns of rows, and whether they are stored by column.
+    fn plan(
+        kernel: &KernelRef,
+        rows: &Matrix,
+        centre: Option<&[f64]>,
+    ) -> (Arc<PackedColumns>, bool) {
         let form = kernel.form();
         let centre = if matches!(form, Form::Shift(_)) { centre } else { None };
         let keep_all = match form {
@@ -83,7 +116,7 @@ impl Packed {
         let keep_all = keep_all && fits_panels(rows, rows.columns(), size_of::<f64>());
         let live = Arc::new(PackedColumns::new(rows, centre, keep_all));
         let is_inverted = inverts(&form) && prefers_inverted(rows, &live);
-        Self::in_columns(kernel.clone(), rows, live, is_inverted)
+        (live, is_inverted)
     }
 
     /// Packs rows in consecutive pieces of these sizes. All pieces take the same [`Queries`], loaded by
@@ -109,17 +142,19 @@ impl Packed {
                 &rows.select(range),
                 Arc::clone(&whole.live),
                 is_inverted,
+                None,
             )
         };
         sizes.iter().map(piece).collect()
     }
 
-    /// Packs rows in live columns that were found before.
+    /// Packs rows in live columns that were found before; later if they are shared.
     fn in_columns(
         kernel: KernelRef,
         rows: &Matrix,
         live: Arc<PackedColumns>,
         is_inverted: bool,
+        shared: Option<&Arc<Matrix>>,
     ) -> Self {
         let form = kernel.form();
         let mut squared_norms: Vec<f64> =
@@ -138,8 +173,10 @@ impl Packed {
             Storage::Rows(rows.clone())
         } else if is_inverted {
             Storage::Inverted(Inverted::new(rows, &live))
+        } else if let Some(shared) = shared {
+            Storage::Panels(PanelStore::of(shared))
         } else {
-            Storage::Panels(pack(rows, &live))
+            Storage::Panels(PanelStore::packed(pack(rows, 0..rows.rows(), &live)))
         };
         squared_norms.resize(squared_norms.len().next_multiple_of(mercer_simd::LANES64), 0.0);
         Self { kernel, rows: rows.rows(), live, squared_norms, store }
@@ -157,7 +194,7 @@ impl Packed {
             rows,
             live: Arc::clone(&like.live),
             squared_norms,
-            store: Storage::Panels(panels),
+            store: Storage::Panels(PanelStore::packed(panels)),
         }
     }
 
@@ -193,7 +230,7 @@ impl Packed {
     pub fn copy_row(&self, row: usize, out: &mut [f64]) {
         assert_eq!(out.len(), self.live.len(), "one element per live column");
         match &self.store {
-            Storage::Panels(panels) => panels.copy_row(row, out),
+            Storage::Panels(panels) => panels.copy_row(row, &self.live, out),
             Storage::Inverted(inverted) => inverted.copy_row(row, out),
             Storage::Rows(rows) => {
                 out.fill(0.0);
@@ -278,7 +315,12 @@ impl Packed {
         mut visit: impl FnMut(Tile<'_>),
     ) {
         match &self.store {
-            Storage::Panels(panels) => self.visit_panels(isa, panels, queries, scratch, &mut visit),
+            Storage::Panels(panels) => {
+                let size = TILE_PANELS * Panels64::WIDTH;
+                panels.each(&self.live, size, |first, panels| {
+                    self.visit_panels(isa, (first, panels), queries, scratch, &mut visit);
+                });
+            }
             Storage::Inverted(inverted) => {
                 self.visit_inverted(isa, inverted, queries, scratch, &mut visit);
             }
@@ -293,14 +335,16 @@ impl Packed {
         }
     }
 
+    /// Panels with the number of their first row.
     fn visit_panels(
         &self,
         isa: Isa,
-        panels: &Panels64,
+        rows: (usize, &Panels64),
         queries: &Queries,
         scratch: &mut Vec<f64>,
         visit: &mut impl FnMut(Tile<'_>),
     ) {
+        let (first_row, panels) = rows;
         let form = self.kernel.form();
         let finish = form.finish().expect("panels are packed for kernels with a form");
         for first in (0..panels.panels()).step_by(TILE_PANELS) {
@@ -321,6 +365,7 @@ impl Packed {
                 }
                 (Layout::Entries, _) => self.additive(isa, panels, queries, range, scratch),
             }
+            let lanes = first_row + lanes.start..first_row + lanes.end;
             let norms = &self.squared_norms[lanes.clone()];
             for (values, norm) in scratch.chunks_exact_mut(stride).zip(&queries.squared_norms) {
                 finish.finish(isa, values, *norm, norms);
@@ -396,10 +441,12 @@ fn inverts(form: &Form<'_>) -> bool {
     }
 }
 
-fn pack(rows: &Matrix, live: &PackedColumns) -> Panels64 {
+/// Panels of some of the rows.
+pub(super) fn pack(rows: &Matrix, some: Range<usize>, live: &PackedColumns) -> Panels64 {
     let mut scratch = CentredRow::default();
-    Panels64::pack(rows.rows(), live.len(), |row, out| {
-        let SparseEntries { columns, values } = scratch.apply(rows.row(row), live.shifts());
+    Panels64::pack(some.len(), live.len(), |row, out| {
+        let row = rows.row(some.start + row);
+        let SparseEntries { columns, values } = scratch.apply(row, live.shifts());
         for (column, value) in columns.iter().zip(values) {
             if let Some(slot) = live.slot(*column) {
                 out[slot as usize] = *value;

@@ -1,5 +1,7 @@
 //! Property of blocks: they have the bits of kernel values computed one by one.
 
+use std::sync::Arc;
+
 use mercer_data::{Matrix, Row};
 use mercer_kernel::block::{Packed, Queries};
 use mercer_kernel::{Form, KernelRef};
@@ -46,6 +48,7 @@ impl<'a> BlockProperty<'a> {
     pub fn check(&self, sizes: &[usize], sets: &[Isa]) -> Verdict {
         for supports in [self.supports.to_dense(), self.supports.to_sparse()] {
             let packed = Packed::new(self.kernel.clone(), &supports, self.centre);
+            self.in_pieces(supports.clone())?;
             let mut block = packed.queries();
             for queries in [self.queries.to_dense(), self.queries.to_sparse()] {
                 for size in sizes {
@@ -63,6 +66,19 @@ impl<'a> BlockProperty<'a> {
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Checks panels that are packed piece by piece for each block, and then as a whole.
+    fn in_pieces(&self, supports: Matrix) -> Verdict {
+        let mut packed = Packed::shared(self.kernel.clone(), &Arc::new(supports), self.centre);
+        packed.set_in_pieces();
+        let mut block = packed.queries();
+        for size in [1, 7] {
+            self.block(&packed, &mut block, self.queries, size, Isa::current())
+                .map_err(|what| format!("{}: {what} (in pieces)", self.kernel.spec()))?;
+            packed.pack();
         }
         Ok(())
     }
