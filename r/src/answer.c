@@ -5,14 +5,28 @@
 /* Columns of the answer of `mercer_r_decide`. */
 enum { LABEL, CLASS, LOW, HIGH, CERTAINTY, COST, STAGE };
 
-static void store(SEXP all, R_xlen_t at, const mercer_decision *decision) {
-    REAL(VECTOR_ELT(all, LABEL))[at] = decision->label;
-    INTEGER(VECTOR_ELT(all, CLASS))[at] = (int)decision->class_index + 1;
-    REAL(VECTOR_ELT(all, LOW))[at] = decision->low;
-    REAL(VECTOR_ELT(all, HIGH))[at] = decision->high;
-    INTEGER(VECTOR_ELT(all, CERTAINTY))[at] = (int)decision->certainty + 1;
-    REAL(VECTOR_ELT(all, COST))[at] = (double)decision->cost;
-    INTEGER(VECTOR_ELT(all, STAGE))[at] = (int)decision->stage + 1;
+/* The vectors of an answer: R checks a vector each time it is asked for its numbers. */
+typedef struct {
+    double *label, *low, *high, *cost;
+    int *class, *certainty, *stage;
+} columns;
+
+static columns columns_of(SEXP all) {
+    columns found = {REAL(VECTOR_ELT(all, LABEL)),     REAL(VECTOR_ELT(all, LOW)),
+                     REAL(VECTOR_ELT(all, HIGH)),      REAL(VECTOR_ELT(all, COST)),
+                     INTEGER(VECTOR_ELT(all, CLASS)),  INTEGER(VECTOR_ELT(all, CERTAINTY)),
+                     INTEGER(VECTOR_ELT(all, STAGE))};
+    return found;
+}
+
+static void store(const columns *to, R_xlen_t at, const mercer_decision *decision) {
+    to->label[at] = decision->label;
+    to->class[at] = (int)decision->class_index + 1;
+    to->low[at] = decision->low;
+    to->high[at] = decision->high;
+    to->certainty[at] = (int)decision->certainty + 1;
+    to->cost[at] = (double)decision->cost;
+    to->stage[at] = (int)decision->stage + 1;
 }
 
 /* What a caller allows; NA means what the model was tuned for. */
@@ -37,13 +51,14 @@ SEXP mercer_r_decide(SEXP pointer, SEXP rows, SEXP center, SEXP scale, SEXP opti
     const SEXPTYPE types[] = {REALSXP, INTSXP, REALSXP, REALSXP, INTSXP, REALSXP, INTSXP};
     SEXP answer = PROTECT(Rf_mkNamed(VECSXP, names));
     for (int i = 0; i < 7; i++) SET_VECTOR_ELT(answer, i, Rf_allocVector(types[i], all.count));
+    const columns to = columns_of(answer);
     chunk_space space = space_for(&all, chunk_length(&all, 0));
     mercer_decision *found = (mercer_decision *)R_alloc((size_t)chunk_length(&all, 0) + 1, sizeof *found);
     for (R_xlen_t first = 0; first < all.count; first += CHUNK) {
         R_xlen_t length = chunk_length(&all, first);
         mercer_rows chunk = chunk_of(&all, first, length, &space);
         must_rows(mercer_decide(model, &chunk, &allowed, found), first);
-        for (R_xlen_t i = 0; i < length; i++) store(answer, first + i, &found[i]);
+        for (R_xlen_t i = 0; i < length; i++) store(&to, first + i, &found[i]);
     }
     UNPROTECT(1);
     return answer;

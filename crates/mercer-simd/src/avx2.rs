@@ -3,14 +3,15 @@
 #![expect(unsafe_code, reason = "intrinsics, each behind the proof that its vector type carries")]
 
 use std::arch::x86_64::{
-    __m256, __m256d, __m256i, _CMP_NEQ_UQ, _mm256_add_epi32, _mm256_add_pd, _mm256_add_ps,
-    _mm256_castsi256_ps, _mm256_cmp_pd, _mm256_cmpeq_epi32, _mm256_cvtpd_ps, _mm256_fmadd_pd,
-    _mm256_fmadd_ps, _mm256_loadu_pd, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
-    _mm256_movemask_pd, _mm256_movemask_ps, _mm256_permute2f128_ps, _mm256_permutevar8x32_epi32,
-    _mm256_permutevar8x32_ps, _mm256_set_m128, _mm256_set1_epi32, _mm256_set1_pd, _mm256_set1_ps,
-    _mm256_setzero_pd, _mm256_setzero_si256, _mm256_slli_epi32, _mm256_srai_epi16,
-    _mm256_storeu_pd, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi32, _mm256_unpackhi_ps,
-    _mm256_unpacklo_ps,
+    __m256, __m256d, __m256i, _CMP_NEQ_UQ, _mm_add_pd, _mm_add_sd, _mm_cvtsd_f64, _mm_loadu_ps,
+    _mm_unpackhi_pd, _mm256_add_epi32, _mm256_add_pd, _mm256_add_ps, _mm256_castpd256_pd128,
+    _mm256_castsi256_ps, _mm256_cmp_pd, _mm256_cmpeq_epi32, _mm256_cvtpd_ps, _mm256_cvtps_pd,
+    _mm256_extractf128_pd, _mm256_fmadd_pd, _mm256_fmadd_ps, _mm256_loadu_pd, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_movemask_pd, _mm256_movemask_ps,
+    _mm256_permute2f128_ps, _mm256_permutevar8x32_epi32, _mm256_permutevar8x32_ps, _mm256_set_m128,
+    _mm256_set1_epi32, _mm256_set1_pd, _mm256_set1_ps, _mm256_setzero_pd, _mm256_setzero_si256,
+    _mm256_slli_epi32, _mm256_srai_epi16, _mm256_storeu_pd, _mm256_storeu_ps, _mm256_storeu_si256,
+    _mm256_sub_epi32, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
 };
 
 use crate::projection::Weight;
@@ -24,6 +25,18 @@ impl SimdBackend for Avx2Backend {
     type V32 = F32x8;
     type Bytes = Words16;
     type Compactor = Permuted;
+
+    #[inline(always)]
+    unsafe fn fold16(partials: &[f32; 16]) -> f64 {
+        // SAFETY: as the caller of this function promises; the loads lie inside the array.
+        unsafe {
+            let four = |at: usize| _mm256_cvtps_pd(_mm_loadu_ps(partials.as_ptr().add(at)));
+            let low = _mm256_add_pd(four(0), four(8));
+            let four = _mm256_add_pd(low, _mm256_add_pd(four(4), four(12)));
+            let two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd::<1>(four));
+            _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
+        }
+    }
 }
 
 /// Compiles a task for AVX2 and FMA.

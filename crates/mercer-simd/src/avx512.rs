@@ -3,11 +3,13 @@
 #![expect(unsafe_code, reason = "intrinsics, each behind the proof that its vector type carries")]
 
 use std::arch::x86_64::{
-    __m512, __m512d, __m512i, _mm512_add_epi32, _mm512_add_pd, _mm512_add_ps, _mm512_dpbusd_epi32,
-    _mm512_fmadd_pd, _mm512_fmadd_ps, _mm512_loadu_pd, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_madd_epi16, _mm512_set1_epi32, _mm512_set1_pd, _mm512_set1_ps, _mm512_setzero_si512,
-    _mm512_slli_epi32, _mm512_srai_epi16, _mm512_storeu_pd, _mm512_storeu_ps, _mm512_storeu_si512,
-    _mm512_sub_epi32,
+    __m512, __m512d, __m512i, _mm_add_pd, _mm_add_sd, _mm_cvtsd_f64, _mm_unpackhi_pd,
+    _mm256_add_pd, _mm256_castpd256_pd128, _mm256_extractf128_pd, _mm256_loadu_ps,
+    _mm512_add_epi32, _mm512_add_pd, _mm512_add_ps, _mm512_castpd512_pd256, _mm512_cvtps_pd,
+    _mm512_dpbusd_epi32, _mm512_extractf64x4_pd, _mm512_fmadd_pd, _mm512_fmadd_ps, _mm512_loadu_pd,
+    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_madd_epi16, _mm512_set1_epi32, _mm512_set1_pd,
+    _mm512_set1_ps, _mm512_setzero_si512, _mm512_slli_epi32, _mm512_srai_epi16, _mm512_storeu_pd,
+    _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi32,
 };
 
 use crate::avx2::{Permuted, vector, word_place};
@@ -21,6 +23,12 @@ impl SimdBackend for Avx512Backend {
     type V32 = F32x16;
     type Bytes = Words32;
     type Compactor = Permuted;
+
+    #[inline(always)]
+    unsafe fn fold16(partials: &[f32; 16]) -> f64 {
+        // SAFETY: as the caller of this function promises; there are sixteen numbers.
+        unsafe { fold16(partials) }
+    }
 }
 
 /// The backend that also uses the byte dot product of VNNI.
@@ -31,6 +39,29 @@ impl SimdBackend for Avx512VnniBackend {
     type V32 = F32x16;
     type Bytes = Quads16;
     type Compactor = Permuted;
+
+    #[inline(always)]
+    unsafe fn fold16(partials: &[f32; 16]) -> f64 {
+        // SAFETY: as the caller of this function promises; there are sixteen numbers.
+        unsafe { fold16(partials) }
+    }
+}
+
+/// [`SimdBackend::fold16`] in registers.
+///
+/// # Safety
+/// The processor must support AVX-512.
+#[inline(always)]
+unsafe fn fold16(partials: &[f32; 16]) -> f64 {
+    // SAFETY: as the caller of this function promises; both loads lie inside the array.
+    unsafe {
+        let first = _mm512_cvtps_pd(_mm256_loadu_ps(partials.as_ptr()));
+        let second = _mm512_cvtps_pd(_mm256_loadu_ps(partials.as_ptr().add(8)));
+        let eight = _mm512_add_pd(first, second);
+        let four = _mm256_add_pd(_mm512_castpd512_pd256(eight), _mm512_extractf64x4_pd::<1>(eight));
+        let two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd::<1>(four));
+        _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
+    }
 }
 
 /// Compiles a task for AVX-512.

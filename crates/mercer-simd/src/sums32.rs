@@ -17,9 +17,9 @@ struct WeightedSums32<'a> {
 }
 
 impl WeightedSums32<'_> {
-    /// `S` rows from `first` on share the loads of the values.
+    /// `S` rows from `first` on share the loads of the values; returns how many they are.
     #[inline(always)]
-    fn rows<B: SimdBackend, const S: usize>(&mut self, first: usize) {
+    fn rows<B: SimdBackend, const S: usize>(&mut self, first: usize) -> usize {
         let mut rows = [self.values; S];
         for s in 0..S {
             rows[s] = &self.rows[(first + s) * self.stride..][..self.values.len()];
@@ -40,12 +40,10 @@ impl WeightedSums32<'_> {
             for (sum, (value, weight)) in partials[s].iter_mut().zip(pairs) {
                 *sum = value.mul_add(*weight, *sum);
             }
-            let mut half = [0.0f64; LANES / 2];
-            for lane in 0..LANES / 2 {
-                half[lane] = f64::from(partials[s][lane]) + f64::from(partials[s][lane + 8]);
-            }
-            self.sums[first + s] += crate::fold8(&half);
+            // SAFETY: `B` is the backend of the target features this body was inlined into.
+            self.sums[first + s] += unsafe { B::fold16(&partials[s]) };
         }
+        S
     }
 }
 
@@ -82,14 +80,16 @@ impl Task for WeightedSums32<'_> {
 
     #[inline(always)]
     fn run<B: SimdBackend>(mut self) {
-        let count = self.sums.len();
-        for first in (0..count).step_by(4) {
-            match count - first {
+        let (mut first, count) = (0, self.sums.len());
+        while first < count {
+            // Five are the sizes and the four scores of a class of five.
+            first += match count - first {
                 1 => self.rows::<B, 1>(first),
                 2 => self.rows::<B, 2>(first),
                 3 => self.rows::<B, 3>(first),
+                5 => self.rows::<B, 5>(first),
                 _ => self.rows::<B, 4>(first),
-            }
+            };
         }
     }
 }

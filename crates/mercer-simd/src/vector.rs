@@ -100,6 +100,15 @@ pub trait SimdBackend {
     type Bytes: ByteVector;
     /// Selection of non-zero values.
     type Compactor: Compactor;
+
+    /// The sum of sixteen numbers in f64: `h_i = p_i + p_(i+8)`, then [`crate::fold8`] of the eight. All backends give the same bits.
+    ///
+    /// # Safety
+    /// The processor must support this instruction set.
+    unsafe fn fold16(partials: &[f32; 16]) -> f64 {
+        let half = |i: usize| f64::from(partials[i]) + f64::from(partials[i + 8]);
+        crate::fold8(&std::array::from_fn(half))
+    }
 }
 
 /// A computation written once and compiled for each instruction set by [`crate::Isa::run`].
