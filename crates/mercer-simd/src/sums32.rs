@@ -9,6 +9,11 @@ use crate::vector::{SimdBackend, Task, Vector};
 /// Partial sums, by index: two AVX2 registers or one of AVX-512.
 const LANES: usize = 16;
 
+/// Aligned, so that halves of a register that was just stored are loaded without a wait.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Partials([f32; LANES]);
+
 struct WeightedSums32<'a> {
     values: &'a [f32],
     rows: &'a [f32],
@@ -24,7 +29,7 @@ impl WeightedSums32<'_> {
         for s in 0..S {
             rows[s] = &self.rows[(first + s) * self.stride..][..self.values.len()];
         }
-        let mut partials = [[0.0f32; LANES]; S];
+        let mut partials = [Partials([0.0; LANES]); S];
         // SAFETY: each row is as long as the values, and `B` is the backend of the target features
         // this body was inlined into.
         unsafe {
@@ -37,11 +42,11 @@ impl WeightedSums32<'_> {
         let done = self.values.len() / LANES * LANES;
         for s in 0..S {
             let pairs = self.values[done..].iter().zip(&rows[s][done..]);
-            for (sum, (value, weight)) in partials[s].iter_mut().zip(pairs) {
+            for (sum, (value, weight)) in partials[s].0.iter_mut().zip(pairs) {
                 *sum = value.mul_add(*weight, *sum);
             }
             // SAFETY: `B` is the backend of the target features this body was inlined into.
-            self.sums[first + s] += unsafe { B::fold16(&partials[s]) };
+            self.sums[first + s] += unsafe { B::fold16(&partials[s].0) };
         }
         S
     }
@@ -52,7 +57,7 @@ impl WeightedSums32<'_> {
 unsafe fn add_blocks<V: Vector<Element = f32>, const N: usize, const S: usize>(
     values: &[f32],
     rows: [&[f32]; S],
-    partials: &mut [[f32; LANES]; S],
+    partials: &mut [Partials; S],
 ) {
     // SAFETY: the caller gives rows as long as the values, `N * LANES = 16` and the backend of `V`.
     unsafe {
@@ -69,7 +74,7 @@ unsafe fn add_blocks<V: Vector<Element = f32>, const N: usize, const S: usize>(
         }
         for s in 0..S {
             for n in 0..N {
-                sums[s][n].store(partials[s].as_mut_ptr().add(n * V::LANES));
+                sums[s][n].store(partials[s].0.as_mut_ptr().add(n * V::LANES));
             }
         }
     }
