@@ -6,7 +6,7 @@ use anyhow::Result;
 use crate::workspace::{self, Workspace};
 
 /// Packages, and a file that each of them brings.
-const PACKAGES: [(&str, &str); 14] = [
+const PACKAGES: [(&str, &str); 16] = [
     ("libsvm-tools", "/usr/bin/svm-train"),
     ("gnuplot-nox", "/usr/bin/gnuplot"),
     ("python3-libsvm", "/usr/lib/python3/dist-packages/svm.py"),
@@ -21,6 +21,8 @@ const PACKAGES: [(&str, &str); 14] = [
     ("r-cran-testthat", "/usr/lib/R/site-library/testthat/DESCRIPTION"),
     ("r-cran-knitr", "/usr/lib/R/site-library/knitr/DESCRIPTION"),
     ("r-cran-rmarkdown", "/usr/lib/R/site-library/rmarkdown/DESCRIPTION"),
+    ("r-cran-matrix", "/usr/lib/R/library/Matrix/DESCRIPTION"),
+    ("r-cran-sparsem", "/usr/lib/R/site-library/SparseM/DESCRIPTION"),
 ];
 
 /// Installs the packages that are missing, if the caller may: as root of a Debian system, as in a container.
