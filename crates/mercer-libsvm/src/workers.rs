@@ -16,8 +16,8 @@ const NARROW: usize = 64;
 
 /// So many queries of the exact stage do not pay for packed supports.
 const FREE: u64 = 4;
-/// One query of so many in the exact stage, after [`FREE`] others, does: in pieces it takes up to a hundred times as long.
-const RARE: u64 = 512;
+/// One query of so many in the exact stage, after [`FREE`] others, does: unpacked it takes some twenty times as long.
+const RARE: u64 = 256;
 
 /// A plan and its idle workers.
 #[derive(Debug)]

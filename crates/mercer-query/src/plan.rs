@@ -107,7 +107,7 @@ impl Plan {
     }
 
     /// As [`Plan::fitted`], in little memory: the supports are not kept packed for the exact stage until [`Exact::pack`] is
-    /// called, and a query that comes to it takes longer, about as long as packing them. For plans whose other stages settle
+    /// called, and a query that comes to it takes longer. For plans whose other stages settle
     /// nearly all queries. Answers are the same.
     ///
     /// # Errors

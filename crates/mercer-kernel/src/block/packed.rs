@@ -84,8 +84,9 @@ impl Packed {
         Self::in_columns(kernel, rows, live, is_inverted, Some(rows))
     }
 
-    /// From now on values of a block of queries are computed from panels that are packed piece by piece and not kept, until
-    /// [`Packed::pack`] is called: for rows of [`Packed::shared`] of which few values are asked. The bits are the same.
+    /// From now on values are computed pair by pair, or from panels that are packed piece by piece for a block of queries and
+    /// not kept, until [`Packed::pack`] is called: for rows of [`Packed::shared`] of which few values are asked. The bits are
+    /// the same.
     pub fn set_in_pieces(&mut self) {
         if let Storage::Panels(panels) = &mut self.store {
             panels.set_in_pieces();
@@ -305,7 +306,7 @@ impl Packed {
 
     /// Computes all kernel values of the block, tile after tile in row order for each query.
     ///
-    /// `rows` are the queries themselves, in the order they were loaded; only opaque kernels read them.
+    /// `rows` are the queries themselves, in the order they were loaded; only values that are computed pair by pair read them.
     pub fn visit<'a>(
         &self,
         isa: Isa,
@@ -316,6 +317,9 @@ impl Packed {
     ) {
         match &self.store {
             Storage::Panels(panels) => {
+                if let Some(packed) = self.rows_for_pairs(panels) {
+                    return self.visit_pairs(isa, packed, queries, rows, scratch, &mut visit);
+                }
                 let size = TILE_PANELS * Panels64::WIDTH;
                 panels.each(&self.live, size, |first, panels| {
                     self.visit_panels(isa, (first, panels), queries, scratch, &mut visit);
@@ -332,6 +336,33 @@ impl Packed {
                     visit(Tile { queries, rows, values: scratch, stride: self.rows });
                 }
             }
+        }
+    }
+
+    /// The rows, if values are computed from them and not from panels: without a centre, products of two lists of entries
+    /// take less time than packing panels for one query.
+    fn rows_for_pairs<'a>(&self, panels: &'a PanelStore) -> Option<&'a Matrix> {
+        let is_product = matches!(self.kernel.form(), Form::Dot(_) | Form::Shift(_));
+        panels.in_pieces().filter(|rows| is_product && rows.is_sparse() && !self.is_shifted())
+    }
+
+    fn visit_pairs<'a>(
+        &self,
+        isa: Isa,
+        packed: &Matrix,
+        queries: &Queries,
+        rows: impl Iterator<Item = Row<'a>>,
+        scratch: &mut Vec<f64>,
+        visit: &mut impl FnMut(Tile<'_>),
+    ) {
+        let form = self.kernel.form();
+        let finish = form.finish().expect("panels are packed for kernels with a form");
+        for ((query, row), norm) in rows.enumerate().zip(&queries.squared_norms) {
+            scratch.clear();
+            scratch.extend(packed.iter().map(|other| form.base(row, other)));
+            finish.finish(isa, scratch, *norm, self.squared_norms());
+            let (queries, rows) = (query..query + 1, 0..self.rows);
+            visit(Tile { queries, rows, values: scratch, stride: self.rows });
         }
     }
 

@@ -43,6 +43,12 @@ impl PanelStore {
         })
     }
 
+    /// The rows, as long as they are packed in pieces.
+    pub(super) fn in_pieces(&self) -> Option<&Matrix> {
+        let rows = self.rows.as_deref().filter(|_| self.in_pieces);
+        rows.filter(|_| self.whole.get().is_none())
+    }
+
     /// Shows the panels to `visit`: all of them, or one piece of `size` rows after the other. `visit` learns which row is the first.
     pub(super) fn each(
         &self,
@@ -50,22 +56,22 @@ impl PanelStore {
         size: usize,
         mut visit: impl FnMut(usize, &Panels64),
     ) {
-        match &self.rows {
-            Some(rows) if self.in_pieces && self.whole.get().is_none() => {
+        match self.in_pieces() {
+            Some(rows) => {
                 for first in (0..rows.rows()).step_by(size) {
                     let piece = first..(first + size).min(rows.rows());
                     visit(first, &pack(rows, piece, live));
                 }
             }
-            _ => visit(0, self.whole(live)),
+            None => visit(0, self.whole(live)),
         }
     }
 
     /// Copies a row out; `out` has one element for each live column.
     pub(super) fn copy_row(&self, row: usize, live: &PackedColumns, out: &mut [f64]) {
-        match (&self.rows, self.whole.get()) {
-            (Some(rows), None) if self.in_pieces => pack(rows, row..row + 1, live).copy_row(0, out),
-            _ => self.whole(live).copy_row(row, out),
+        match self.in_pieces() {
+            Some(rows) => pack(rows, row..row + 1, live).copy_row(0, out),
+            None => self.whole(live).copy_row(row, out),
         }
     }
 
