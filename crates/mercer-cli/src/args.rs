@@ -22,7 +22,7 @@ pub(crate) use shared::{
     Input, MemoryFlag, MissingPolicy, PlanFlags, QueryFlags, RemoteFlags, RequireName,
 };
 use training::duration;
-pub(crate) use training::{CalibratorName, SchemeName, Search, Train, TrainingFlags};
+pub(crate) use training::{CalibratorName, NO_DATA, SchemeName, Search, Train, TrainingFlags};
 
 /// Kernel machines that answer fast, with the same decisions.
 #[derive(Debug, Parser)]

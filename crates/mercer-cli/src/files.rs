@@ -10,7 +10,7 @@ use mercer::data::write::{self, AtomicFile};
 
 use crate::output;
 
-use crate::args::{Convert, Input, Search, Train, TrainingFlags, Verb};
+use crate::args::{Convert, Input, NO_DATA, Search, Train, TrainingFlags, Verb};
 
 /// Whether a path stands for standard input or output.
 pub(crate) fn is_standard(path: &Path) -> bool {
@@ -93,8 +93,18 @@ impl Files {
     }
 
     fn train(self, train: &Train) -> Self {
-        let files = self.input(&train.input).training(&train.training);
-        let files = files.read_some(train.warm_start.as_ref()).write("--output", &train.output);
+        let update = &train.update;
+        let has_data = train.input.data.as_os_str() != NO_DATA;
+        let files = if has_data { self.input(&train.input) } else { self };
+        let files = files
+            .training(&train.training)
+            .read_some(train.warm_start.as_ref())
+            .read_some(update.from.as_ref())
+            .read_some(update.data.as_ref())
+            .read_some(update.forget.as_ref())
+            .read_some(update.data_weights.as_ref())
+            .write("--output", &train.output)
+            .write_some("--report", update.report.as_ref());
         files.keep("--checkpoint", train.checkpoint.as_ref())
     }
 

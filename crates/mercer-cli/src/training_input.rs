@@ -225,7 +225,7 @@ pub(crate) fn settings(flags: &TrainingFlags, stop: &StopSignal) -> anyhow::Resu
 }
 
 /// One number per line.
-fn lines<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+pub(crate) fn lines<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
     path: &Path,
 ) -> anyhow::Result<Vec<T>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;

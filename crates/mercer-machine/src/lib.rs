@@ -13,6 +13,7 @@ mod model;
 mod plan;
 mod probability;
 mod score;
+mod training_rows;
 mod tuning;
 mod vote;
 
@@ -24,6 +25,7 @@ pub use model::{Curve, Input, Model, Parent, Probabilities, Provenance};
 pub use plan::{Array, Calibration, Counts, PlanSections, Scale, Section};
 pub use probability::couple;
 pub use score::{ClassName, Score};
+pub use training_rows::TrainingRows;
 pub use tuning::{
     Budget, CostTime, Refusal, SampleParts, SettledByStage, Speed, Trial, Tuning, Verification,
 };

@@ -2,10 +2,11 @@
 //! provenance). The machine alone is `machine.rs`; the files are `file/`.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use mercer_data::{DataError, Matrix, Scaling};
 
-use crate::{Conformal, Machine, MachineError, PlanSections};
+use crate::{Conformal, Machine, MachineError, PlanSections, TrainingRows};
 
 /// A machine with everything that is stored with it.
 #[derive(Debug, Clone)]
@@ -22,13 +23,23 @@ pub struct Model {
     pub conformal: Option<Conformal>,
     /// Its origin: digests and names, never paths.
     pub provenance: Provenance,
+    /// The rows that the machine was trained on, where they are kept for updates.
+    pub training: Option<Arc<TrainingRows>>,
 }
 
 impl From<Machine> for Model {
     /// A machine about which nothing else is known.
     fn from(machine: Machine) -> Self {
         let (input, provenance) = (Input::default(), Provenance::default());
-        Self { machine, plan: None, input, probabilities: None, conformal: None, provenance }
+        Self {
+            machine,
+            plan: None,
+            input,
+            probabilities: None,
+            conformal: None,
+            provenance,
+            training: None,
+        }
     }
 }
 

@@ -35,6 +35,7 @@ fn damaged_models_end_in_an_error_or_in_a_checked_machine() {
         ("mercer, means", include_bytes!("golden/means.mercer").to_vec()),
         ("mercer, curves", include_bytes!("golden/curves.mercer").to_vec()),
         ("mercer, tuned", include_bytes!("golden/tuned.mercer").to_vec()),
+        ("mercer, kept rows", include_bytes!("golden/kept_rows.mercer").to_vec()),
     ];
     for (name, bytes) in kinds {
         survive(name, &bytes, &HEAP, |bytes| read(&bytes));

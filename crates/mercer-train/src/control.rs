@@ -7,7 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::TrainError;
 use crate::checkpoint::Checkpointer;
+use crate::optimality::Optimality;
 use crate::solvers::State;
+
+/// The tolerance is not lowered further for a relative gap: rounding errors are larger.
+const LEAST_TOLERANCE: f64 = 1e-14;
 
 /// Stops a training from another thread; clones share one flag.
 #[derive(Debug, Clone, Default)]
@@ -123,6 +127,8 @@ pub struct Control<'a> {
     pub(crate) time_limit: Option<Duration>,
     pub(crate) max_iterations: Option<u64>,
     pub(crate) tolerance: f64,
+    /// Share of the objective that the duality gap of a subproblem may have at its end.
+    pub(crate) relative_gap: Option<f64>,
     pub(crate) started: Instant,
     /// Time spent before the checkpoint that was resumed.
     pub(crate) earlier: Duration,
@@ -156,6 +162,7 @@ impl<'a> Control<'a> {
             time_limit: None,
             max_iterations: None,
             tolerance: 1e-3,
+            relative_gap: None,
             started: Instant::now(),
             earlier: Duration::ZERO,
             iterations: 0,
@@ -226,6 +233,19 @@ impl<'a> Control<'a> {
             Some(checkpointer) => checkpointer.save(elapsed, iterations, self.subproblem, state),
             None => Ok(()),
         }
+    }
+
+    /// Whether a point within the tolerance is good enough. If its duality gap is too large, the tolerance is lowered, so that
+    /// the solver goes on; [`crate::gram_backend`] restores it for the next subproblem.
+    pub(crate) fn accepts(&mut self, optimality: &Optimality) -> bool {
+        let Some(share) = self.relative_gap else { return true };
+        let allowed = share * optimality.objective.abs();
+        if optimality.gap <= allowed || self.tolerance < LEAST_TOLERANCE {
+            return true;
+        }
+        // The gap falls about as the violation does; half is aimed at, so that one more stage is enough.
+        self.tolerance *= (0.5 * allowed / optimality.gap).clamp(0.02, 0.5);
+        false
     }
 
     /// Whether to end now.

@@ -291,6 +291,31 @@ pub enum TrainError {
         /// Why.
         reason: String,
     },
+    /// Original rows that do not belong to the machine of an update.
+    #[error(
+        "the original rows are not those of the machine: {reason}; give the rows that it was trained on, prepared (scaled) \
+         in the same way"
+    )]
+    NotTheRows {
+        /// What does not fit.
+        reason: String,
+    },
+    /// A row to forget that is none of the original rows.
+    #[error("row {row} of the rows to forget {reason}")]
+    NoSuchRow {
+        /// The row, from 1.
+        row: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Rows of another width, or with other targets, in an update.
+    #[error("the {what} do not fit the original rows: {reason}")]
+    OtherRows {
+        /// Which rows.
+        what: &'static str,
+        /// What does not fit.
+        reason: String,
+    },
     /// The temporary file of a low-rank factor that is too large for memory.
     #[error(
         "the temporary file of the low-rank factor: {reason}; raise the memory limit (--memory) or choose \

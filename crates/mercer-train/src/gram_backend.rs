@@ -16,6 +16,7 @@ use crate::problem::{Problem, check_domain, needs_matrix};
 use crate::reduce::{BinarySubproblem, Reduction};
 use crate::scale_and_offset::{majority_offset, scale_and_offset};
 use crate::solvers::{GramProblem, GramSolver, Solution, StartPoint, State, StoppingTest};
+use crate::update::EarlierMachine;
 use crate::validate::FoldRun;
 use crate::warm::Warm;
 use crate::{
@@ -50,7 +51,7 @@ impl GramBackend<'_> {
         } else {
             StoredExamples::Memory(problem.kernel_source()?)
         };
-        Ok(PreparedGram { problem, solver: self.solver, examples, starts: None })
+        Ok(PreparedGram { problem, solver: self.solver, examples, starts: None, earlier: None })
     }
 
     /// Solves all subproblems, each from a given feasible point.
@@ -66,6 +67,20 @@ impl GramBackend<'_> {
         let prepared = PreparedGram { starts, ..self.prepared(problem)? };
         prepared.solve_all(control)
     }
+
+    /// Solves all subproblems, from the machine of other rows.
+    ///
+    /// # Errors
+    /// As [`Prepared::solve`].
+    pub(crate) fn solve_after<'p>(
+        &'p self,
+        problem: &'p Problem<'p>,
+        earlier: &'p EarlierMachine<'p>,
+        control: &mut Control<'_>,
+    ) -> Result<Fit, TrainError> {
+        let prepared = PreparedGram { earlier: Some(earlier), ..self.prepared(problem)? };
+        prepared.solve_all(control)
+    }
 }
 
 /// Examples whose kernel values are known to be finite.
@@ -75,6 +90,8 @@ struct PreparedGram<'p> {
     examples: StoredExamples<'p>,
     /// Feasible points to start from, one for each subproblem.
     starts: Option<Vec<Vec<f64>>>,
+    /// A machine of other rows to start from.
+    earlier: Option<&'p EarlierMachine<'p>>,
 }
 
 /// Where the examples are.
@@ -101,7 +118,7 @@ impl Prepared for PreparedGram<'_> {
 
 impl PreparedGram<'_> {
     fn solve_all(self, control: &mut Control<'_>) -> Result<Fit, TrainError> {
-        let Self { problem, solver, examples, starts } = self;
+        let Self { problem, solver, examples, starts, earlier } = self;
         let training = problem.training;
         let reduction = problem.reduction();
         let programs = Programs { problem, reduction: &reduction };
@@ -139,6 +156,7 @@ impl PreparedGram<'_> {
             file: file.as_ref(),
             warm,
             starts,
+            earlier,
             reports,
             stop: None,
         };
@@ -190,6 +208,7 @@ struct GramRun<'c, 'a> {
     file: Option<&'c RowFile>,
     warm: Option<Warm<'c>>,
     starts: Option<Vec<Vec<f64>>>,
+    earlier: Option<&'c EarlierMachine<'c>>,
     reports: Vec<SubproblemReport>,
     /// Why the last subproblem that ended early did so.
     stop: Option<Stop>,
@@ -242,18 +261,22 @@ impl GramRun<'_, '_> {
         let view = View::new(&binary.sets);
         let from = self.start(number, &view, qp, state)?;
         control.start_subproblem(number);
+        let tolerance = control.tolerance;
         let shared = self.programs.reduction.shares_example_sets();
         let (memory, file) = (self.memory, self.file);
         let (gram, stopping_test) = (&mut self.gram, StoppingTest::Recomputed);
         let mut problem = GramProblem { gram, view, qp, from, shared, stopping_test, memory, file };
-        let solution = self.solver.solve(&mut problem, control)?;
+        let solution = self.solver.solve(&mut problem, control);
+        // A solver lowers it while the gap is too large.
+        control.tolerance = tolerance;
+        let solution = solution?;
         if matches!(solution.stop, None | Some(Stop::Stalled | Stop::GivenUp)) {
             control.checkpointer.iter_mut().for_each(|saver| saver.finish_subproblem(&solution));
         }
         Ok(solution)
     }
 
-    /// A checkpoint, a warm start, a given point, or the formulation's own start.
+    /// A checkpoint, a warm start, a given point, the machine of other rows, or the formulation's own start.
     fn start(
         &self,
         number: usize,
@@ -268,9 +291,13 @@ impl GramRun<'_, '_> {
                 let coefficients = warm.coefficients(number, &self.gram.examples(view));
                 StartPoint::Point(qp.repaired(&qp.unfold(&coefficients)))
             }
-            (None, None) => match &self.starts {
-                Some(starts) => StartPoint::Point(qp.repaired(&starts[number])),
-                None => StartPoint::Point(qp.start.clone()),
+            (None, None) => match (&self.starts, self.earlier) {
+                (Some(starts), _) => StartPoint::Point(qp.repaired(&starts[number])),
+                (None, Some(earlier)) => {
+                    let examples = self.gram.examples(view);
+                    earlier.start(number, &examples, qp, &self.gram.source)
+                }
+                (None, None) => StartPoint::Point(qp.start.clone()),
             },
         })
     }
@@ -293,8 +320,10 @@ impl GramRun<'_, '_> {
         let ScaleAndOffset { scale, offset } =
             scale_and_offset(formulation, multipliers, targets, used.is_empty(), ended_early)?;
         let square = scale * scale;
+        let has_gap = (self.training.relative_gap)
+            .is_none_or(|share| optimality.gap <= share * optimality.objective.abs());
         let report = SubproblemReport {
-            converged: optimality.violation <= self.training.tolerance_used(),
+            converged: optimality.violation <= self.training.tolerance_used() && has_gap,
             iterations,
             objective: square * optimality.objective,
             gap: square * optimality.gap,

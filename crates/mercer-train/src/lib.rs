@@ -41,6 +41,7 @@ mod search;
 mod solvers;
 mod systems;
 mod training;
+mod update;
 mod validate;
 mod warm;
 
@@ -67,4 +68,5 @@ pub use search::{Candidate, GridError, Search, SearchProgress, SearchResult, exp
 pub use solvers::{Direct, Method, SOLVERS, Solver, SolverRef, solver};
 pub use systems::{System, SystemReport, is_system};
 pub use training::{Training, train, train_rows};
+pub use update::{UPDATE_GAP, Update, UpdateReport, Updated, WeightedRows, retrain, update};
 pub use validate::{Folds, Measure, Validation, by_class, cross_validate};

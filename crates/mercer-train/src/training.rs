@@ -9,6 +9,7 @@ use std::time::Duration;
 use mercer_data::{Dataset, Matrix, Targets};
 use mercer_kernel::KernelRef;
 use mercer_machine::{ClassName, Machine, Scheme};
+use mercer_spec::Spec;
 
 use crate::backend::backend_of;
 use crate::checkpoint::Checkpointer;
@@ -31,6 +32,7 @@ pub struct Training {
     solver_given: bool,
     pub(crate) scheme: Option<Scheme>,
     pub(crate) tolerance: Option<f64>,
+    pub(crate) relative_gap: Option<f64>,
     pub(crate) memory: usize,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) max_iterations: Option<u64>,
@@ -52,6 +54,7 @@ impl Default for Training {
             solver_given: false,
             scheme: None,
             tolerance: None,
+            relative_gap: None,
             memory: 1 << 30,
             time_limit: None,
             max_iterations: None,
@@ -85,6 +88,13 @@ impl Training {
     /// solver's own.
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = Some(tolerance);
+        self
+    }
+
+    /// Goes on, after the tolerance is reached, until the duality gap of each subproblem is at most this share of its
+    /// objective: the objective is then within that share of the optimum. For `smo` and `decomposition`, without checkpoints.
+    pub fn relative_gap(mut self, share: Option<f64>) -> Self {
+        self.relative_gap = share;
         self
     }
 
@@ -122,6 +132,21 @@ impl Training {
     /// The weights of the examples, where they were given.
     pub fn example_weights(&self) -> Option<&[f64]> {
         self.weights.as_deref()
+    }
+
+    /// The solver that was given or is the default.
+    pub fn solver_spec(&self) -> Spec {
+        self.solver.spec()
+    }
+
+    /// Whether the solver was given, not left to the formulation.
+    pub fn is_solver_given(&self) -> bool {
+        self.solver_given
+    }
+
+    /// Factors of the weights of some classes, where they were given.
+    pub fn class_weights_given(&self) -> &[(ClassName, f64)] {
+        &self.class_weights
     }
 
     /// Factors of the weights of some classes.
@@ -193,6 +218,7 @@ impl Training {
         control.time_limit = self.time_limit;
         control.max_iterations = self.max_iterations;
         control.tolerance = self.tolerance_used();
+        control.relative_gap = self.relative_gap;
         control
     }
 
@@ -210,7 +236,24 @@ impl Training {
             let (option, value) = ("the tolerance", tolerance);
             return Err(TrainError::Option { option, value, range: "above 0 and finite" });
         }
-        Ok(())
+        self.check_relative_gap()
+    }
+
+    fn check_relative_gap(&self) -> Result<(), TrainError> {
+        let Some(value) = self.relative_gap else { return Ok(()) };
+        if !(value > 0.0 && value.is_finite()) {
+            let option = "the relative gap";
+            return Err(TrainError::Option { option, value, range: "above 0 and finite" });
+        }
+        let reason = match self.solver.method() {
+            Method::Gram(_) if self.checkpoint.is_some() => {
+                "a checkpoint does not hold how far the relative gap has come; leave one of them out"
+            }
+            Method::Gram(_) | Method::Auto => return Ok(()),
+            _ => "it does not stop by a relative gap; leave it out",
+        };
+        let solver = self.solver.spec().name().to_owned();
+        Err(TrainError::Unsuited { solver, reason: reason.to_owned() })
     }
 }
 

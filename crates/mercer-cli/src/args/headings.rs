@@ -3,6 +3,7 @@
 pub(super) const DATA: &str = "Data";
 pub(super) const KERNEL: &str = "Kernel and formulation";
 pub(super) const SOLVER: &str = "Solver";
+pub(super) const UPDATE: &str = "Updates";
 pub(super) const VALIDATION: &str = "Validation and probabilities";
 pub(super) const PLAN: &str = "Plan and certainty";
 pub(super) const METHOD: &str = "Method and goal";

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::Input;
-use super::headings::{DATA, KERNEL, LIMITS, OUTPUT, SOLVER, VALIDATION};
+use super::headings::{DATA, KERNEL, LIMITS, OUTPUT, SOLVER, UPDATE, VALIDATION};
 
 /// Options of training that `train` and `search` share.
 #[derive(Debug, Args)]
@@ -14,7 +14,7 @@ pub(crate) struct TrainingFlags {
     /// Scaling (see `mercer list`): fitted to the examples, stored in the model, applied to queries
     #[arg(long, value_name = "SCALING", help_heading = DATA)]
     pub(crate) scale: Option<String>,
-    /// Solver (see `mercer list`); if not given, `direct` for linear systems and `smo` for all others
+    /// Solver (see `mercer list`); if not given, `smo`, and `direct` for linear systems
     #[arg(long, value_name = "TEXT", help_heading = SOLVER)]
     pub(crate) solver: Option<String>,
     /// How several classes are reduced to binary subproblems
@@ -28,7 +28,7 @@ pub(crate) struct TrainingFlags {
     /// duality gap relative to the objective (1e-3).
     #[arg(long, value_name = "X", help_heading = SOLVER, hide_short_help = true)]
     pub(crate) tolerance: Option<f64>,
-    /// Memory for training, including the data: 512MiB, 2GiB, ...
+    /// Memory for training, data included: 512MiB, 2GiB, ...
     ///
     /// The program itself and its buffers for reading take some 20 MiB in addition.
     ///
@@ -36,7 +36,7 @@ pub(crate) struct TrainingFlags {
     /// than half of this memory is read in chunks and never loaded completely.
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size, help_heading = LIMITS)]
     pub(crate) memory: usize,
-    /// Stop after this time with the best machine so far (exit code 3): 90s, 10m, 2h, ...
+    /// Stop after this time with the best machine so far (exit code 3): 90s, 2h, ...
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = LIMITS)]
     pub(crate) time_limit: Option<Duration>,
     /// Stop after this many iterations with the best machine so far (exit code 3)
@@ -60,7 +60,45 @@ pub(crate) struct TrainingFlags {
     pub(crate) folds: Option<PathBuf>,
 }
 
+/// What stands for the data file where an update only forgets rows.
+pub(crate) const NO_DATA: &str = "\u{1}";
+
+/// Options of an update: rows are added to a model, or forgotten.
 #[derive(Debug, Args)]
+pub(crate) struct UpdateFlags {
+    /// Update this model: DATA are new rows; kernel and formulation are the model's
+    ///
+    /// So is the scaling. The rows that it was trained on are needed: by --data, or kept in the model.
+    #[arg(
+        long, value_name = "MODEL", help_heading = UPDATE,
+        conflicts_with_all = [
+            "kernel", "scale", "scheme", "warm_start", "checkpoint", "cv", "folds", "probabilities", "polish", "labels"
+        ]
+    )]
+    pub(crate) from: Option<PathBuf>,
+    /// The rows that the model was trained on, unless it keeps them
+    #[arg(long = "data", id = "original", value_name = "FILE", requires = "from", help_heading = UPDATE)]
+    pub(crate) data: Option<PathBuf>,
+    /// Rows to forget, with their targets; DATA may then be left out
+    #[arg(long, value_name = "FILE", requires = "from", help_heading = UPDATE)]
+    pub(crate) forget: Option<PathBuf>,
+    /// A file with one weight per line for each row of --data; --weights are those of the rows to add
+    #[arg(long, value_name = "FILE", requires = "original", help_heading = UPDATE, hide_short_help = true)]
+    pub(crate) data_weights: Option<PathBuf>,
+    /// Train the same rows from the start as well, to the same gap, and compare
+    #[arg(long, requires = "from", help_heading = UPDATE, hide_short_help = true)]
+    pub(crate) compare: bool,
+    /// Write a page about the update: supports that stayed, came and left
+    #[arg(long, value_name = "FILE", requires = "from", help_heading = UPDATE, hide_short_help = true)]
+    pub(crate) report: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(mut_arg("data", |data| {
+    data.required(false)
+        .required_unless_present("forget")
+        .default_value_if("forget", clap::builder::ArgPredicate::IsPresent, NO_DATA)
+}))]
 pub(crate) struct Train {
     #[command(flatten)]
     pub(crate) input: Input,
@@ -70,15 +108,20 @@ pub(crate) struct Train {
     /// Kernel (see `mercer list`); gamma may be `scale` or `auto`, as in scikit-learn
     #[arg(long, default_value = "rbf(gamma=scale)", value_name = "KERNEL", help_heading = KERNEL)]
     pub(crate) kernel: String,
-    /// Formulation, with its C, nu, epsilon or lambda (see `mercer list`)
-    #[arg(long, default_value = "c_svc(C=1)", value_name = "TEXT", help_heading = KERNEL)]
-    pub(crate) formulation: String,
+    /// Formulation (see `mercer list`); c_svc(C=1) if not given
+    #[arg(long, value_name = "TEXT", help_heading = KERNEL)]
+    pub(crate) formulation: Option<String>,
     #[command(flatten)]
     pub(crate) training: TrainingFlags,
+    #[command(flatten)]
+    pub(crate) update: UpdateFlags,
+    /// Keep the rows in the model, for updates; it then holds all training data
+    #[arg(long, help_heading = UPDATE)]
+    pub(crate) keep_rows: bool,
     /// Cross-validate with this many folds before training
     #[arg(long, value_name = "N", help_heading = VALIDATION)]
     pub(crate) cv: Option<usize>,
-    /// Fit class probabilities to the scores of a cross-validation (five folds unless --cv is given)
+    /// Fit class probabilities to scores of a cross-validation (--cv, else five folds)
     #[arg(long, value_name = "KIND", help_heading = VALIDATION)]
     pub(crate) probabilities: Option<CalibratorName>,
     /// Save checkpoints of the training to this file

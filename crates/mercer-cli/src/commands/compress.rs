@@ -17,6 +17,11 @@ pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8>
     let method = compressor(&arguments.method)?;
     let model = load(&arguments.model, console)?;
     let (compressed, seconds) = compress(arguments, method, &model, console)?;
+    if model.training.is_some() {
+        console.warn(
+            "the rows of the training are left out: the compressed machine was not trained on them",
+        );
+    }
     let report = &compressed.report;
     let parent = Parent {
         machine: file::digest(&model.machine),
@@ -30,8 +35,14 @@ pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8>
         source_supports: None,
         ..model.provenance.clone()
     };
-    let small =
-        Model { machine: compressed.machine, plan: None, conformal: None, provenance, ..model };
+    let small = Model {
+        machine: compressed.machine,
+        plan: None,
+        conformal: None,
+        training: None,
+        provenance,
+        ..model
+    };
     if let Some(path) = &arguments.svg {
         save_text(path, &compression::figure(report))?;
     }

@@ -103,6 +103,7 @@ fn object(model: &Model) -> Value {
         "tuning": fitted.and_then(|plan| plan.tuning.as_deref()).map(Tuning::to_json),
         "zero_based": model.input.zero_based,
         "conformal": model.conformal.as_ref().map(tune::sets::object),
+        "kept_rows": model.training.as_ref().map(|kept| kept.examples().rows()),
     })
 }
 
@@ -176,7 +177,13 @@ fn print_origin(model: &Model) {
             "                 {method}, |W - W~| / |W| = {error:.3e}; exact answers are those of the compressed machine"
         );
     }
-    println!("  note           the supports are rows of the training data");
+    match &model.training {
+        Some(kept) => println!(
+            "  note           all {} rows of the training data are kept in the file, for updates",
+            kept.examples().rows()
+        ),
+        None => println!("  note           the supports are rows of the training data"),
+    }
 }
 
 /// At most ten names.

@@ -1,6 +1,7 @@
 //! `mercer train`: trains a machine and writes the model. The reports are in `train/report.rs`.
 
 mod report;
+mod update;
 
 use std::time::Duration;
 
@@ -19,8 +20,11 @@ use crate::failure::{DONE, INTERRUPTED, STOPPED};
 use crate::training_input::{self, TrainingInput, kernel, target_object};
 
 pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Result<u8> {
+    if let Some(from) = &arguments.update.from {
+        return update::run(arguments, from, console);
+    }
     let stop = StopSignal::install()?;
-    let formulation = formulation(&arguments.formulation)?;
+    let formulation = formulation(arguments.formulation.as_deref().unwrap_or("c_svc(C=1)"))?;
     let training = settings(arguments, &stop, console)?;
     let input = if stays_in_file(arguments, &training) {
         console.info("the examples stay in their file and are read in chunks");
@@ -55,6 +59,10 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
         model.probabilities =
             Some(calibrate_probabilities(&input.data, held_out, weights, calibrator(name))?);
     }
+    if arguments.keep_rows {
+        let weights = training.example_weights().map(<[f64]>::to_vec);
+        model.training = Some(update::kept_rows(&input.data, weights, &training)?);
+    }
     save(&model, &arguments.output)?;
     let validations = report::Validations {
         cross_validation: validation.as_ref(),
@@ -79,7 +87,8 @@ fn stays_in_file(arguments: &Train, training: &Training) -> bool {
     let needs_rows = arguments.cv.is_some()
         || arguments.probabilities.is_some()
         || arguments.training.folds.is_some()
-        || arguments.training.scale.is_some();
+        || arguments.training.scale.is_some()
+        || arguments.keep_rows;
     let size = std::fs::metadata(&arguments.input.data)
         .map_or(0, |about| if about.is_file() { about.len() } else { 0 });
     let needs_rows = needs_rows || arguments.kernel.contains("scale");

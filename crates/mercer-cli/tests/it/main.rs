@@ -32,3 +32,4 @@ mod targets;
 mod training;
 mod trust;
 mod tune;
+mod update;

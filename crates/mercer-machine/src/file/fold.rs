@@ -20,7 +20,7 @@ pub(super) fn without_scaling<'a>(
     let Some(scaling) = &model.input.scaling else { return Ok(Cow::Borrowed(model)) };
     let machine = &model.machine;
     if let Some(moved) = moved_back(machine, scaling.map())? {
-        let mut model = Model { plan: None, machine: moved, ..model.clone() };
+        let mut model = Model { plan: None, machine: moved, training: None, ..model.clone() };
         model.input.scaling = None;
         return Ok(Cow::Owned(model));
     }
@@ -57,7 +57,7 @@ pub(super) fn without_scaling<'a>(
     let scores = machine.scores().iter().map(fold).collect();
     let output = machine.output().clone();
     let folded = Machine::new(machine.kernel().clone(), supports, scores, output)?;
-    let mut model = Model { plan: None, machine: folded, ..model.clone() };
+    let mut model = Model { plan: None, machine: folded, training: None, ..model.clone() };
     model.input.scaling = None;
     Ok(Cow::Owned(model))
 }

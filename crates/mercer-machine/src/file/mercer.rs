@@ -2,6 +2,7 @@
 //! Formats of other programs are the modules beside this one.
 
 mod header;
+mod kept_rows;
 mod read;
 mod write;
 

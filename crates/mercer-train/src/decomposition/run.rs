@@ -151,7 +151,10 @@ impl Rounds<'_> {
             }
             if optimality.violation <= control.tolerance {
                 let solution = self.recomputed(None)?;
-                if solution.optimality.violation <= control.tolerance {
+                let is_sampled = self.stopping_test == StoppingTest::Sampled;
+                if solution.optimality.violation <= control.tolerance
+                    && (is_sampled || control.accepts(&solution.optimality))
+                {
                     return Ok(solution);
                 }
                 (self.state.k_beta, optimality) = (solution.k_beta, solution.optimality);

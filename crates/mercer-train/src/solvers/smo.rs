@@ -131,6 +131,15 @@ struct SmoRun<'r, 'q, 'a> {
     state: State,
     /// Position of each row among the active ones.
     slots: Vec<u32>,
+    /// The last point whose `Kβ` of all rows was computed in f64, where a relative gap is asked for.
+    known: Option<KnownPoint>,
+}
+
+/// Coefficients of all rows, and their `Kβ` in f64.
+#[derive(Debug)]
+struct KnownPoint {
+    folded: Vec<f64>,
+    k_beta: Vec<f64>,
 }
 
 /// Result of the stopping test.
@@ -158,19 +167,28 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
             StartPoint::Point(beta) => {
                 let state = State::new(vec![0.0; rows], beta, problem.gram.is_f64());
                 let slots = (0..rows as u32).collect();
-                let mut run = Self { settings, problem, examples, state, slots };
+                let mut run = Self { settings, problem, examples, state, slots, known: None };
                 if run.state.beta.iter().any(|value| *value != 0.0) {
                     run.state.k_beta = run.recompute_k_beta();
                 }
                 run
             }
             StartPoint::Known { beta, k_beta } => {
+                let folded = problem.qp.fold(&beta);
+                let known = Some(KnownPoint { folded, k_beta: k_beta.clone() });
                 let state = State::new(k_beta, beta, problem.gram.is_f64());
-                Self { settings, problem, examples, state, slots: (0..rows as u32).collect() }
+                let slots = (0..rows as u32).collect();
+                Self { settings, problem, examples, state, slots, known }
             }
             StartPoint::State(state) => {
-                let mut run =
-                    Self { settings, problem, examples, state: *state, slots: Vec::new() };
+                let mut run = Self {
+                    settings,
+                    problem,
+                    examples,
+                    state: *state,
+                    slots: Vec::new(),
+                    known: None,
+                };
                 run.resume();
                 run
             }
@@ -198,6 +216,15 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
 
     /// The main loop: rounds until the stopping test passes or a limit ends it.
     fn run(mut self, control: &mut Control<'_>) -> Result<Solution, TrainError> {
+        let keeps_known = control.relative_gap.is_some()
+            && self.problem.stopping_test == StoppingTest::Recomputed;
+        if !keeps_known {
+            self.known = None;
+        } else if self.known.is_none() && self.state.active.len() == self.examples.len() {
+            let (folded, k_beta) =
+                (self.problem.qp.fold(&self.state.beta), self.state.k_beta.clone());
+            self.known = Some(KnownPoint { folded, k_beta });
+        }
         loop {
             let scan = select::scan(self.problem.qp, &self.state);
             let (violation, gap) = (scan.violation(), scan.gap(self.problem.qp, &self.state));
@@ -212,7 +239,7 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
             }
             let share = if self.state.is_f64 { 1.0 } else { F32_SHARE };
             if violation <= share * control.tolerance {
-                match self.test_stopping(control.tolerance) {
+                match self.test_stopping(control) {
                     StoppingResult::Converged(k_beta, optimality) => {
                         return Ok(self.solution(k_beta, optimality, None));
                     }
@@ -301,8 +328,25 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
     }
 
     /// `Kβ` of all rows, recomputed from f64 kernel values.
-    fn recompute_k_beta(&self) -> Vec<f64> {
-        self.recompute_k_beta_of(&self.examples)
+    fn recompute_k_beta(&mut self) -> Vec<f64> {
+        let Some(known) = &self.known else { return self.recompute_k_beta_of(&self.examples) };
+        // From the last known point where few rows changed since: both parts are f64 kernel values.
+        let folded = self.problem.qp.fold(&self.state.beta);
+        let used = folded.iter().filter(|value| **value != 0.0).count();
+        let changed: Vec<usize> =
+            (0..folded.len()).filter(|row| folded[*row] != known.folded[*row]).collect();
+        let k_beta = if 2 * changed.len() < used {
+            let rows: Vec<u32> = changed.iter().map(|row| self.examples[*row]).collect();
+            let weights: Vec<f64> =
+                changed.iter().map(|row| folded[*row] - known.folded[*row]).collect();
+            let mut sums = kernel_sums(&self.problem.gram.source, &self.examples, &rows, &weights);
+            sums.iter_mut().zip(&known.k_beta).for_each(|(sum, before)| *sum += before);
+            sums
+        } else {
+            self.recompute_k_beta_of(&self.examples)
+        };
+        self.known = Some(KnownPoint { folded, k_beta: k_beta.clone() });
+        k_beta
     }
 
     fn recompute_k_beta_of(&self, examples: &[u32]) -> Vec<f64> {
@@ -331,7 +375,8 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
 
     /// Tests the present point with a recomputed gradient of all rows, or of a sample if that was asked for. If it
     /// fails, all rows are active again.
-    fn test_stopping(&mut self, tolerance: f64) -> StoppingResult {
+    fn test_stopping(&mut self, control: &mut Control<'_>) -> StoppingResult {
+        let tolerance = control.tolerance;
         let all_active = self.state.active.len() == self.examples.len();
         if self.problem.stopping_test == StoppingTest::Sampled && all_active && !self.state.is_f64 {
             if self.sample_drift(tolerance) == Drift::Refreshed {
@@ -343,13 +388,14 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         }
         let k_beta = self.recompute_k_beta();
         let optimality = Optimality::of(self.problem.qp, &self.state.beta, &k_beta);
-        if optimality.violation <= tolerance {
+        let is_sampled = self.problem.stopping_test == StoppingTest::Sampled;
+        if optimality.violation <= tolerance && (is_sampled || control.accepts(&optimality)) {
             return StoppingResult::Converged(k_beta, optimality);
         }
         let active = self.state.active.iter().map(|row| k_beta[*row as usize]);
         let drift = active.zip(&self.state.k_beta).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         self.activate_all(k_beta);
-        if drift > DRIFT_SHARE * tolerance {
+        if drift > DRIFT_SHARE * control.tolerance {
             self.switch_to_f64();
         }
         StoppingResult::Continue
@@ -372,7 +418,7 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         self.activate_all(k_beta);
     }
 
-    fn best_so_far(self, stop: Option<Stop>) -> Solution {
+    fn best_so_far(mut self, stop: Option<Stop>) -> Solution {
         let k_beta = self.recompute_k_beta();
         let optimality = Optimality::of(self.problem.qp, &self.state.beta, &k_beta);
         self.solution(k_beta, optimality, stop)

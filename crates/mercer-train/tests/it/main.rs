@@ -14,4 +14,5 @@ mod low_rank;
 mod paper_solvers;
 mod primal;
 mod systems;
+mod update;
 mod validate;

@@ -36,10 +36,27 @@ pub(super) struct FileHeader {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) conformal: Option<ConformalText>,
     pub(super) provenance: ProvenanceText,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) training: Option<TrainingText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bins: Option<BinsText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) plan: Option<PlanText>,
+}
+
+/// The rows of the training, where they are kept; their arrays are called `training/<name>`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TrainingText {
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// Names of the classes, where targets are texts; the array `training/classes` has their positions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) names: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) solver: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) class_weights: Vec<(NameText, f64)>,
 }
 
 /// How values are binned; the numbers are in the arrays `machine/bins/...`.
@@ -155,15 +172,27 @@ pub(super) struct ParentText {
     error: f64,
 }
 
+impl From<&ClassName> for NameText {
+    fn from(name: &ClassName) -> Self {
+        match name {
+            ClassName::Number(number) => Self::Number(*number),
+            ClassName::Text(text) => Self::Text(text.clone()),
+        }
+    }
+}
+
+impl From<NameText> for ClassName {
+    fn from(text: NameText) -> Self {
+        match text {
+            NameText::Number(number) => Self::Number(number),
+            NameText::Text(text) => Self::Text(text),
+        }
+    }
+}
+
 impl From<&Output> for OutputText {
     fn from(output: &Output) -> Self {
-        let texts = |names: &[ClassName]| {
-            let text = |name: &ClassName| match name {
-                ClassName::Number(number) => NameText::Number(*number),
-                ClassName::Text(text) => NameText::Text(text.clone()),
-            };
-            names.iter().map(text).collect()
-        };
+        let texts = |names: &[ClassName]| names.iter().map(Into::into).collect();
         match output {
             Output::Value => Self::Value,
             Output::Novelty => Self::Novelty,
@@ -175,13 +204,7 @@ impl From<&Output> for OutputText {
 
 impl From<OutputText> for Output {
     fn from(text: OutputText) -> Self {
-        let names = |texts: Vec<NameText>| {
-            let name = |text| match text {
-                NameText::Number(number) => ClassName::Number(number),
-                NameText::Text(text) => ClassName::Text(text),
-            };
-            texts.into_iter().map(name).collect()
-        };
+        let names = |texts: Vec<NameText>| texts.into_iter().map(Into::into).collect();
         match text {
             OutputText::Value => Self::Value,
             OutputText::Novelty => Self::Novelty,

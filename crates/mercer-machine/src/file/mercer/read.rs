@@ -8,7 +8,7 @@ use mercer_data::{Matrix, Scaling};
 use safetensors::{Dtype, SafeTensors};
 
 use super::header::{BinsText, FileHeader, PlanText, ProbabilitiesText, ScalingText, SpacingText};
-use super::{KEY, VERSION, write};
+use super::{KEY, VERSION, kept_rows, write};
 use crate::{
     Array, Bins, Calibration, Curve, Input, Machine, MachineError, Model, PlanSections,
     Probabilities, Score, Section, Spacing, file,
@@ -67,7 +67,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     if plan.as_ref().is_some_and(|plan| plan.machine != file::digest(&machine)) {
         return Err(damaged(&"its plan was made for another machine"));
     }
-    Ok(Model { machine, plan, input, probabilities, conformal, provenance })
+    let training = header.training.take().map(|text| kept_rows::read(&arrays, text)).transpose()?;
+    let training = training.map(Arc::new);
+    Ok(Model { machine, plan, input, probabilities, conformal, provenance, training })
 }
 
 /// More stages than any plan has: each of them searches all arrays of the file.
@@ -143,11 +145,11 @@ fn check_version(text: &str) -> Result<(), MachineError> {
     }
 }
 
-fn damaged(reason: &dyn std::fmt::Display) -> MachineError {
+pub(super) fn damaged(reason: &dyn std::fmt::Display) -> MachineError {
     MachineError::Damaged { reason: reason.to_string() }
 }
 
-struct ArrayReader<'a>(SafeTensors<'a>);
+pub(super) struct ArrayReader<'a>(SafeTensors<'a>);
 
 impl ArrayReader<'_> {
     fn bytes(&self, name: &str, dtype: Dtype) -> Result<Option<&[u8]>, MachineError> {
@@ -160,7 +162,7 @@ impl ArrayReader<'_> {
         Ok(Some(view.data()))
     }
 
-    fn f64s_if(&self, name: &str) -> Result<Option<Vec<f64>>, MachineError> {
+    pub(super) fn f64s_if(&self, name: &str) -> Result<Option<Vec<f64>>, MachineError> {
         let bytes = self.bytes(name, Dtype::F64)?;
         let convert = |bytes: &[u8]| {
             bytes.as_chunks::<8>().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
@@ -168,11 +170,11 @@ impl ArrayReader<'_> {
         Ok(bytes.map(convert))
     }
 
-    fn f64s(&self, name: &str) -> Result<Vec<f64>, MachineError> {
+    pub(super) fn f64s(&self, name: &str) -> Result<Vec<f64>, MachineError> {
         self.f64s_if(name)?.ok_or_else(|| missing(name))
     }
 
-    fn u32s(&self, name: &str) -> Result<Vec<u32>, MachineError> {
+    pub(super) fn u32s(&self, name: &str) -> Result<Vec<u32>, MachineError> {
         let bytes = self.bytes(name, Dtype::U32)?.ok_or_else(|| missing(name))?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|chunk| u32::from_le_bytes(*chunk)).collect())
     }
@@ -193,7 +195,7 @@ impl ArrayReader<'_> {
         Ok(self.bytes(name, Dtype::U8)?.ok_or_else(|| missing(name))?.to_vec())
     }
 
-    fn starts(&self, name: &str) -> Result<Vec<usize>, MachineError> {
+    pub(super) fn starts(&self, name: &str) -> Result<Vec<usize>, MachineError> {
         let bytes = self.bytes(name, Dtype::U64)?.ok_or_else(|| missing(name))?;
         let convert = |chunk: &[u8; 8]| usize::try_from(u64::from_le_bytes(*chunk));
         let starts = bytes.as_chunks::<8>().0.iter().map(convert).collect::<Result<_, _>>();

@@ -5,9 +5,10 @@ use super::FORMAT;
 use crate::{
     Array, Bins, Budget, Calibration, ClassName, Conformal, Counts, Curve, Input, Machine, Model,
     Output, Parent, PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme,
-    Score, Section, SettledByStage, Spacing, Speed, Trial, Tuning, Verification, file,
+    Score, Section, SettledByStage, Spacing, Speed, TrainingRows, Trial, Tuning, Verification,
+    file,
 };
-use mercer_data::Matrix;
+use mercer_data::{Matrix, Targets};
 use std::sync::Arc;
 
 fn sample() -> Model {
@@ -30,6 +31,7 @@ fn sample() -> Model {
         probabilities: Some(Probabilities::Sigmoid { a: vec![-1.5], b: vec![0.25] }),
         conformal: Some(Conformal::from_parts(0.9, 99, -0.125).unwrap()),
         provenance: Provenance { origin: "test".into(), ..Provenance::default() },
+        training: None,
     }
 }
 
@@ -326,8 +328,48 @@ fn with_curves() -> Model {
     model
 }
 
+/// Rows that list their values, with names as targets, weights and weights of classes.
+fn with_kept_rows() -> Model {
+    let texts = ["b", "a", "b"].map(str::to_owned).to_vec();
+    let examples = Matrix::sparse(3, &[0, 1, 1, 3], &[0, 1, 2], &[1e6, -0.5, 5e-324]).unwrap();
+    let weights = Some(vec![1.0, 0.0, 2.5]);
+    let rows = TrainingRows::new(examples, Targets::Names(texts), weights).unwrap();
+    let class_weights = vec![(ClassName::Text("a".into()), 2.0), (ClassName::Number(-0.5), 0.25)];
+    let rows = rows.with_options(Some("smo(shrinking=off)".into()), class_weights).unwrap();
+    Model { training: Some(Arc::new(rows)), ..sample() }
+}
+
+#[test]
+fn kept_rows_come_back_with_every_kind_of_targets() {
+    for targets in [Targets::Absent, Targets::Numbers(vec![0.1, -2.0])] {
+        let examples = Matrix::dense(2, vec![1.0, 0.0, -0.0, 1e-300]).unwrap();
+        let rows = TrainingRows::new(examples, targets, None).unwrap();
+        let model = Model { training: Some(Arc::new(rows)), ..sample() };
+        let again = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap();
+        assert_eq!(model.training, again.training);
+        // A plan belongs to the machine, not to the rows that are kept beside it.
+        assert_eq!(file::digest(&model.machine), file::digest(&again.machine));
+    }
+    let two = || Matrix::dense(1, vec![1.0, 2.0]).unwrap();
+    let refused =
+        |targets, weights| TrainingRows::new(two(), targets, weights).unwrap_err().to_string();
+    let numbers = |values: &[f64]| Targets::Numbers(values.to_vec());
+    assert_eq!(
+        refused(numbers(&[1.0]), None),
+        "the machine has 1 targets of kept rows, 2 are needed"
+    );
+    let long = Targets::Names(vec!["x".repeat(1 << 20); 2]);
+    for text in [
+        refused(numbers(&[1.0, f64::NAN]), None),
+        refused(numbers(&[1.0, 2.0]), Some(vec![1.0, -1.0])),
+        refused(long, None),
+    ] {
+        assert!(text.contains("kept rows"), "{text}");
+    }
+}
+
 /// One golden file for each feature: its name and the model that it holds.
-fn golden() -> [(&'static str, Model); 7] {
+fn golden() -> [(&'static str, Model); 8] {
     let quantile =
         Spacing::Quantile { starts: vec![0, 3, 3, 5], cuts: vec![-1.0, 0.5, 2.0, 7.0, 7.0] };
     [
@@ -338,6 +380,7 @@ fn golden() -> [(&'static str, Model); 7] {
         ("means", with_means()),
         ("curves", with_curves()),
         ("tuned", tuned()),
+        ("kept_rows", with_kept_rows()),
     ]
 }
 
@@ -360,6 +403,7 @@ fn golden_files_are_read_and_written_to_the_same_bytes() {
         assert_eq!(model.probabilities, expected.probabilities, "{name}");
         assert_eq!(model.plan, expected.plan, "{name}");
         assert_eq!(model.provenance, expected.provenance, "{name}");
+        assert_eq!(model.training, expected.training, "{name}");
         assert!(to_bytes(&model, &FORMAT).unwrap() == bytes, "{name}: other bytes are written");
     }
 }

@@ -11,6 +11,7 @@ use mercer_data::Scaling;
 use mercer_data::scale::Map;
 
 use super::header::{FileHeader, OutputText, PlanText, ScalingText};
+use super::kept_rows;
 use super::{KEY, VERSION};
 use crate::{
     Array, Curve, Machine, MachineError, Model, PlanSections, Probabilities, Score, Spacing,
@@ -20,12 +21,12 @@ use crate::{
 pub(super) struct ArrayWriter(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
 
 impl ArrayWriter {
-    fn f64s(&mut self, name: &str, values: &[f64]) {
+    pub(super) fn f64s(&mut self, name: &str, values: &[f64]) {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.0.push((name.to_owned(), Dtype::F64, vec![values.len()], bytes));
     }
 
-    fn u32s(&mut self, name: &str, values: &[u32]) {
+    pub(super) fn u32s(&mut self, name: &str, values: &[u32]) {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.0.push((name.to_owned(), Dtype::U32, vec![values.len()], bytes));
     }
@@ -39,7 +40,7 @@ impl ArrayWriter {
         self.0.push((name.to_owned(), Dtype::U8, vec![values.len()], values.to_vec()));
     }
 
-    fn starts(&mut self, name: &str, values: &[usize]) {
+    pub(super) fn starts(&mut self, name: &str, values: &[usize]) {
         let bytes = values.iter().flat_map(|value| (*value as u64).to_le_bytes()).collect();
         self.0.push((name.to_owned(), Dtype::U64, vec![values.len()], bytes));
     }
@@ -80,6 +81,7 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
         probabilities: model.probabilities.as_ref().map(Into::into),
         conformal: model.conformal.as_ref().map(Into::into),
         provenance: (&model.provenance).into(),
+        training: model.training.as_deref().map(kept_rows::text),
         bins: machine.bins().map(|bins| bins.as_ref().into()),
         plan: model.plan.as_ref().map(plan_text),
     };
@@ -194,6 +196,9 @@ fn arrays(model: &Model) -> ArrayWriter {
     }
     if let Some(plan) = &model.plan {
         plan_arrays(plan, &mut arrays);
+    }
+    if let Some(rows) = &model.training {
+        kept_rows::write(rows, &mut arrays);
     }
     arrays
 }
