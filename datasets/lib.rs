@@ -11,3 +11,5 @@ pub static ABALONE: &[u8] = include_bytes!("abalone/abalone.csv");
 pub static DIGITS: &[u8] = include_bytes!("digits/digits.csv.gz");
 /// The machine that LIBSVM trained on the first 1,200 of [`DIGITS`], as it writes it.
 pub static DIGITS_MODEL: &[u8] = include_bytes!("digits/digits.model");
+/// The labels that LIBSVM's `svm-predict` gives to the other 597 with that machine, one per line.
+pub static DIGITS_SVM_PREDICT: &str = include_str!("digits/svm-predict.labels");

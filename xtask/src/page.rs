@@ -1,4 +1,4 @@
-//! The step `page` of `cargo xtask test`: the page of `mercer serve` and `mercer play` in a real browser.
+//! The step `page` of `cargo xtask test`: the page of `mercer serve` and `mercer play`, and reports, in a real browser.
 //! It is skipped where node, Chromium or the npm packages cannot be had.
 
 use std::path::PathBuf;
@@ -10,8 +10,11 @@ use crate::{debian, test_binaries};
 
 /// What is installed by npm, below the target directory.
 const PACKAGES: [&str; 2] = ["playwright-core@1", "axe-core@4"];
-const SCRIPTS: [&str; 2] =
-    ["crates/mercer-server/page/tests/browser.mjs", "crates/mercer-play/page/tests/play.mjs"];
+const SCRIPTS: [&str; 3] = [
+    "crates/mercer-server/page/tests/browser.mjs",
+    "crates/mercer-play/page/tests/play.mjs",
+    "crates/mercer-cli/tests/reports.mjs",
+];
 
 /// Runs the tests. Returns why they were not run, if they were not.
 pub fn check(workspace: &Workspace) -> Result<Option<&'static str>> {

@@ -27,7 +27,7 @@ pub const VERB: Verb = Verb {
             \u{20}       or if named: it compiles all dependencies once more\n\
             python  pip install ./python[test] and pytest, in target/python-venv\n\
             r       R CMD build and R CMD check of r/, in target/r; skipped if R or a package it needs is not installed\n\
-            page    the page of `mercer serve` and `mercer play` in Chromium, by playwright-core; skipped if they cannot be had\n\
+            page    the page of `mercer serve`, that of `mercer play` and reports in Chromium, by playwright-core; skipped if they cannot be had\n\
             --full  every step, as before a release",
     run,
 };

@@ -541,9 +541,9 @@ pub(crate) struct Reproduce {
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// File for the report, one HTML page
-    #[arg(long, default_value = "mercer-demo.html", value_name = "FILE", help_heading = OUTPUT)]
-    pub(crate) report: PathBuf,
+    /// File for the report, one HTML page [default: mercer-demo.html, in the folder target/ of a clone of the sources]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -558,6 +558,9 @@ pub(crate) struct Explain {
     /// Draw the range of the score after each step, or the contributions of columns, into this SVG file
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) svg: Option<PathBuf>,
+    /// Write the steps, or the contributions of columns, as one HTML page
+    #[arg(long, value_name = "HTML", help_heading = OUTPUT)]
+    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) attribution: AttributionFlags,
     #[command(flatten)]
@@ -585,9 +588,6 @@ pub(crate) struct AttributionFlags {
     /// The other class of the score to explain
     #[arg(long, value_name = "LABEL", requires = "class", help_heading = ATTRIBUTION, hide_short_help = true)]
     pub(crate) against: Option<String>,
-    /// Write the contributions as one HTML page
-    #[arg(long, value_name = "HTML", requires = "attribute", help_heading = OUTPUT)]
-    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -3,6 +3,7 @@
 
 mod bench;
 mod check;
+mod closing;
 mod compile;
 mod completions;
 mod compress;

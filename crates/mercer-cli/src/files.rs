@@ -71,7 +71,7 @@ impl Files {
                 .input(&explain.input)
                 .read_some(explain.attribution.background.as_ref())
                 .write_some("--svg", explain.svg.as_ref())
-                .write_some("--report", explain.attribution.report.as_ref()),
+                .write_some("--report", explain.report.as_ref()),
             Verb::Bench(bench) => files.read(&bench.model).input(&bench.input),
             Verb::Inspect(inspect) => files.read(&inspect.model),
             Verb::Check(check) => files.input(&check.input).read_some(check.sample.as_ref()),
@@ -82,7 +82,7 @@ impl Files {
             }
             Verb::Play(play) => files.read_some(play.data.as_ref()),
             Verb::Man(man) => Self { folders: man.to.iter().cloned().collect(), ..files },
-            Verb::Demo(demo) => files.write("--report", &demo.report),
+            Verb::Demo(demo) => files.write_some("--report", demo.report.as_ref()),
             Verb::Completions(_)
             | Verb::List
             | Verb::Serve(_)

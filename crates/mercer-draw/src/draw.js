@@ -194,7 +194,7 @@ export function pairGrid({ names, pairs, width = 340 }) {
       const [x, y] = [34 + column * cell + 1.5, 34 + row * cell + 1.5];
       out.append(svg('rect', {
         x, y, width: cell - 3, height: cell - 3, rx: 3,
-        fill: isOpen ? 'none' : classColour(winner), opacity: isOpen && !matters ? 0.35 : 1,
+        fill: isOpen ? 'none' : classColour(winner), opacity: isOpen && !matters ? 0.6 : 1,
         stroke: isOpen ? (matters ? COLOURS.mark : COLOURS.faint) : 'none', 'stroke-width': 2,
         ...(isOpen ? { 'stroke-dasharray': '3 3' } : {}),
       }, svg('title', {}, `${names[first]} or ${names[second]}: ${isOpen ? 'open' : names[winner]}`)));
@@ -278,7 +278,8 @@ const unitText = (value) => {
 function logAxis(values, from, to) {
   const known = values.filter((value) => value > 0 && Number.isFinite(value)).map(Math.log10);
   let [low, high] = known.length ? [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))] : [0, 1];
-  const more = 0.05 * Math.max(high - low, 0.4);
+  // At least two round numbers are on the axis, also where all values are the same.
+  const more = Math.max(0.05 * (high - low), 0.4 - (high - low) / 2);
   [low, high] = [low - more, high + more];
   const place = scale(low, high, from, to);
   return { ticks: logTicks(low, high), at: (value) => place(value > 0 ? Math.log10(value) : low) };

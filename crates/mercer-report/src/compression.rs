@@ -6,8 +6,8 @@ use mercer::compile::CompressionReport;
 use mercer::compile::compress::{CurvePoint, SampleAgreement, Tube};
 use serde_json::{Value, json};
 
-use crate::Page;
 use crate::svg::{self, Series};
+use crate::{Drawing, Page};
 
 /// The report as a JSON object.
 pub fn object(report: &CompressionReport, seconds: f64) -> Value {
@@ -75,21 +75,25 @@ pub fn shown(curve: &[CurvePoint]) -> Vec<CurvePoint> {
     curve.iter().enumerate().filter(|pair| keep(pair)).map(|(_, point)| *point).collect()
 }
 
-/// Sizes against errors and shares, on logarithmic axes.
-pub fn figure(report: &CompressionReport) -> String {
+/// Errors and shares of each size, as lines.
+fn lines(report: &CompressionReport) -> [Series; 3] {
     let curve = &report.curve;
     let line = |name: &str, of: &dyn Fn(&CurvePoint) -> Option<f64>| {
         let points = curve.iter().filter_map(|p| Some((p.size as f64, of(p)?)));
         Series::line(name, points.collect())
     };
-    let lines = [
+    [
         line("|W - W~| / |W|", &|p| Some(p.error)),
         line("disagreements", &|p| p.agreement.map(|agreement| agreement.disagreement())),
         line("not certified", &|p| {
             p.agreement.and_then(|agreement| agreement.certified_share()).map(|share| 1.0 - share)
         }),
-    ];
-    svg::lines(&format!("{}: size and error", report.method), "vectors", &lines)
+    ]
+}
+
+/// Sizes against errors and shares, on logarithmic axes, as a file of its own.
+pub fn figure(report: &CompressionReport) -> String {
+    svg::lines(&format!("{}: size and error", report.method), "vectors", &lines(report))
 }
 
 /// The report as an HTML page.
@@ -106,7 +110,11 @@ pub fn page(report: &CompressionReport, seconds: f64) -> String {
     if let Some(agreement) = agreement {
         page.text(&format!("{}.", sentence(agreement)));
     }
-    page.add(&format!("<figure style=\"margin:0\">{}</figure>", figure(report)));
+    // What has no points is no line: nothing was compared without a sample.
+    let lines: Vec<Series> =
+        lines(report).into_iter().filter(|line| !line.points.is_empty()).collect();
+    let title = format!("{method}: size and error");
+    page.drawings(&[Drawing::scatter(&title, "vectors", "error or share", &lines)]);
     let percent =
         |share: Option<f64>| share.map_or(String::new(), |x| format!("{:.3} %", 100.0 * x));
     let row = |point: &CurvePoint| {

@@ -16,8 +16,8 @@ use std::path::Path;
 use anyhow::Context;
 use mercer::data::write::AtomicFile;
 
-pub use drawing::{Bar, Drawing};
-pub use page::Page;
+pub use drawing::{Bar, ClosingPath, Drawing, PathStep};
+pub use page::{Example, Page};
 pub use printable::printable;
 
 /// Writes a text file atomically: the old file stays until the new one is complete.

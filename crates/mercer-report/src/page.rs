@@ -7,6 +7,19 @@ use std::fmt::Write as _;
 use crate::drawing::{self, Drawing};
 use crate::svg::escape;
 
+/// One answer of many: a picture of its row, if there is one, what is said of it, and how its range closed.
+#[derive(Debug)]
+pub struct Example {
+    /// Its heading.
+    pub title: String,
+    /// The row as a picture.
+    pub picture: Option<Drawing>,
+    /// Sentences.
+    pub lines: Vec<String>,
+    /// Its steps.
+    pub path: Drawing,
+}
+
 /// A page that grows section by section.
 #[derive(Debug)]
 pub struct Page {
@@ -35,7 +48,13 @@ td.number,th.number{text-align:right;white-space:nowrap}code,pre{font-size:.92em
 @media(max-width:600px){.figures tr{display:flex;flex-wrap:wrap;border-bottom:1px solid var(--line)}\
 .figures td,.figures th{border:0}.figures td:first-child,.figures th:first-child{flex:0 0 100%}\
 .figures td:not(:first-child),.figures th:not(:first-child){flex:1 1 0;text-align:left;white-space:normal}}\
-pre{overflow-x:auto;padding:8px;border:1px solid var(--line);border-radius:8px}";
+pre{overflow-x:auto;padding:8px;border:1px solid var(--line);border-radius:8px}\
+h3{font-size:1em;margin:0 0 .3em}.examples{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr));gap:14px}\
+.example{border:1px solid var(--line);border-radius:8px;padding:12px;min-width:0}.example figcaption{font-weight:400;font-size:.9em}\
+.about{display:grid;grid-template-columns:76px 1fr;gap:12px;margin-bottom:8px}.about p{margin:.1em 0}\
+.pictures figure{max-width:480px}.pictures svg[shape-rendering]{max-width:180px;border:1px solid var(--line);display:block}\
+.about svg{border:1px solid var(--line);display:block}.about figcaption{display:none}\
+input[type=range]{width:100%;min-height:2em;margin:0;accent-color:var(--a)}.path .soft{margin:.2em 0}";
 
 impl Page {
     /// An empty page with this title.
@@ -69,9 +88,29 @@ impl Page {
         ));
     }
 
+    /// Adds answers, side by side where there is space.
+    pub fn examples(&mut self, examples: &[Example]) {
+        self.has_drawings = true;
+        let one = |example: &Example| {
+            let Example { title, picture, lines, path } = example;
+            let lines: String =
+                lines.iter().map(|line| format!("<p>{}</p>", escape(line))).collect();
+            let about = match picture {
+                Some(picture) => {
+                    format!("<div class=\"about\">{}<div>{lines}</div></div>", picture.markup())
+                }
+                None => lines,
+            };
+            let (title, path) = (escape(title), path.markup());
+            format!("<section class=\"example\"><h3>{title}</h3>{about}{path}</section>")
+        };
+        let examples: String = examples.iter().map(one).collect();
+        self.add(&format!("<div class=\"examples\">{examples}</div>"));
+    }
+
     /// Adds text as a terminal shows it.
     pub fn terminal(&mut self, text: &str) {
-        self.add(&format!("<pre>{}</pre>", escape(text)));
+        self.add(&format!("<pre tabindex=\"0\">{}</pre>", escape(text)));
     }
 
     /// Adds a table; columns whose head ends in `#` hold numbers. On a phone those
@@ -79,12 +118,17 @@ impl Page {
     pub fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
         let class = |head: &str| if head.ends_with('#') { " class=\"number\"" } else { "" };
         let kind = if heads.iter().any(|head| head.ends_with('#')) { "figures" } else { "words" };
-        let mut out = format!("<div class=\"wide\"><table class=\"{kind}\"><tr>");
-        for head in heads {
-            let name = escape(head.trim_end_matches('#'));
-            let _ = write!(out, "<th{}>{name}</th>", class(head));
+        let mut out = format!("<div class=\"wide\" tabindex=\"0\"><table class=\"{kind}\">");
+        if heads.iter().any(|head| !head.is_empty()) {
+            out.push_str("<tr>");
+            for head in heads {
+                let name = escape(head.trim_end_matches('#'));
+                // A head without words heads nothing.
+                let cell = if name.is_empty() { "td" } else { "th" };
+                let _ = write!(out, "<{cell}{}>{name}</{cell}>", class(head));
+            }
+            out.push_str("</tr>");
         }
-        out.push_str("</tr>");
         for row in rows {
             out.push_str("<tr>");
             for (head, cell) in heads.iter().zip(row) {
@@ -103,7 +147,7 @@ impl Page {
         format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-             <title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n{body}\
+             <title>{title}</title><style>{STYLE}</style></head><body>\n<main><h1>{title}</h1>\n{body}</main>\
              {script}</body></html>\n"
         )
     }

@@ -3,13 +3,16 @@
 import { bytes, count, h, number, percent, table } from './dom.js';
 
 const WORDS = [
-  ['Support vector', 'A training example that the model kept. A kernel machine compares a new row with its support vectors, and with nothing else.'],
+  ['Query', 'A row whose label is asked for.'],
+  ['Support vector', 'A training example that the model kept: those near the border between classes, or on its wrong side. A kernel machine compares a query with its support vectors, and with nothing else; all other examples could be left out, and nothing would change.'],
   ['Kernel', 'The function that says how similar two rows are.'],
   ['Score', 'The sum of all similarities, each with its weight. Its sign, or the vote of several scores, gives the label.'],
-  ['Exact answer', 'The whole sum, over all support vectors. It is always right by definition, and the most expensive.'],
-  ['Certified answer', 'Not the whole sum, but a range that provably contains it. When the whole range lies on one side, the label cannot change any more: it is the exact label, with less work.'],
+  ['Border', 'Where the score is 0: on one side the label is one class, on the other side another.'],
+  ['Exact answer', 'The whole sum, over all support vectors. It is what the model says, and the most expensive way to learn it. What the model says can still be wrong.'],
+  ['Certified answer', 'Not the whole sum, but a range that provably contains it. When the whole range lies on one side of the border, the label cannot change any more: it is the exact label, with less work.'],
   ['Calibrated answer', 'An estimate that was far enough from the border in a test on other rows. A stated small share of such answers may differ from the exact label.'],
-  ['Easy query', 'A row far from the border between classes: a wide range is enough to see its label. Rows near the border are hard and need more work.'],
+  ['Easy query', 'A row far from the border: a wide range is enough to see its label. Rows near the border are hard and need more work.'],
+  ['Multiply-add', 'The unit of cost here: one multiplication and one addition.'],
 ];
 
 function promise(card) {

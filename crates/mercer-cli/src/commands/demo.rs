@@ -1,34 +1,34 @@
 //! `mercer demo`: imports, trains and tunes on data that are part of the program. Nothing is downloaded; times depend
 //! on the computer.
 
-use std::io::Cursor;
-use std::path::Path;
-use std::time::{Duration, Instant};
+mod digits;
+mod libsvm;
+mod page;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use mercer::compile::risk::Target;
 use mercer::compile::{CompileError, Progress, Watch};
-use mercer::data::{Dataset, Matrix, Targets, read, synthetic};
-use mercer::machine::{Answer, Machine, Model, file};
+use mercer::data::{Dataset, Matrix, synthetic};
+use mercer::machine::{Answer, Machine};
 use mercer::query::{Certainty, Plan, QueryOptions};
 use mercer::train::{Training, formulation, train};
 use mercer::tune::{Contract, Tuner};
 use mercer_report::timing::PlanTimes;
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::{Value, json};
 
-use super::{StopSignal, tune};
+use super::StopSignal;
 use crate::args::Demo;
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
 use crate::labels::Fit;
 use crate::output::save_text;
 
-/// A machine trained by LIBSVM on the first 1,200 of 1,797 handwritten digits.
-static LIBSVM_MODEL: &[u8] = mercer_datasets::DIGITS_MODEL;
-static DIGITS: &[u8] = mercer_datasets::DIGITS;
-const TRAINING_ROWS: usize = 1200;
+use digits::{digits, noisy};
+use page::Findings;
+
 /// Queries to tune on: enough for a risk of 1 in 1,000.
 const SAMPLE: usize = 6000;
 /// Test queries, not used for tuning.
@@ -56,24 +56,11 @@ struct DemoTask {
     unseen: Dataset,
 }
 
-/// How the imported LIBSVM model and the machine trained here compare on held-out digits.
-struct LibsvmComparison {
-    supports: usize,
-    /// Held-out digits.
-    queries: usize,
-    /// Labels that change when the LIBSVM model is written as a mercer file.
-    changed_by_mercer: usize,
-    /// Labels that change when it is written as LIBSVM text.
-    changed_by_libsvm: usize,
-    training_seconds: f64,
-    /// Labels of the machine trained here that differ from those of the LIBSVM model.
-    disagreements: usize,
-}
-
 pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let (training, held_out) = digits()?;
-    let (machine, comparison) = compare_with_libsvm(&training, &held_out)?;
+    let report = report_file(demo)?;
+    let (machine, comparison) = libsvm::compare(&training, &held_out)?;
     let tasks = tasks(machine, &held_out, seed)?;
     if !console.json {
         comparison.print();
@@ -87,14 +74,22 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
     let mut rows = Vec::new();
     for task in &tasks {
         for contract in contracts() {
-            let row = tune_row(task, contract, seed, &stop, console, demo)?;
+            let row = tune_row(task, contract, seed, &stop, console)?;
             if !console.json {
                 print(&row);
             }
             rows.push(row);
         }
     }
-    let report = demo.report.display();
+    let findings = Findings {
+        comparison: &comparison,
+        training: &training,
+        held_out: &held_out,
+        task: &tasks[0],
+        rows: &rows,
+    };
+    save_text(&report, &findings.page()?)?;
+    let report = report.display();
     if console.json {
         let object = json!({
             "queries": comparison.queries,
@@ -109,58 +104,12 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
         return Ok(DONE);
     }
     println!();
-    println!(
-        "Why these plans were chosen, and what they guarantee: {report} (open it in a browser)"
-    );
+    println!("Easy and hard digits, and how their ranges close: {report} (open it in a browser)");
     println!("Try it on your own model: mercer import your.model -o your.mercer");
     println!(
         "                          mercer tune your.mercer --sample queries.svm -o fast.mercer"
     );
     Ok(DONE)
-}
-
-/// Trains a machine on the digits that LIBSVM had, and compares both.
-fn compare_with_libsvm(
-    training: &Dataset,
-    held_out: &Dataset,
-) -> anyhow::Result<(Machine, LibsvmComparison)> {
-    let imported = file::from_bytes(LIBSVM_MODEL)?;
-    let changed_by_mercer = changed(&imported, "mercer", held_out)?;
-    let changed_by_libsvm = changed(&imported, "libsvm", held_out)?;
-    let start = Instant::now();
-    let machine = train_on(training, "rbf(gamma=0.001)", "c_svc(C=10)")?;
-    let training_seconds = start.elapsed().as_secs_f64();
-    let disagreements = differing(&imported.machine, &machine, &held_out.examples)?;
-    let comparison = LibsvmComparison {
-        supports: imported.machine.supports().rows(),
-        queries: held_out.examples.rows(),
-        changed_by_mercer,
-        changed_by_libsvm,
-        training_seconds,
-        disagreements,
-    };
-    Ok((machine, comparison))
-}
-
-impl LibsvmComparison {
-    fn print(&self) {
-        let Self { supports, queries, changed_by_mercer, changed_by_libsvm, .. } = self;
-        println!(
-            "A LIBSVM model of handwritten digits: {supports} support vectors, 10 classes, 45 one-vs-one \
-             classifiers."
-        );
-        println!(
-            "  labels that change when it is written as a mercer file: {changed_by_mercer}; as LIBSVM text: \
-             {changed_by_libsvm}"
-        );
-        let seconds = self.training_seconds;
-        println!("Trained here on the same {TRAINING_ROWS} digits in {seconds:.2} s:");
-        if self.disagreements == 0 {
-            println!("  {queries} new digits: identical labels to LIBSVM");
-        } else {
-            println!("  {queries} new digits: {} labels differ from LIBSVM's", self.disagreements);
-        }
-    }
 }
 
 /// The machines to tune: digits, and two noisy classes of points in the plane.
@@ -226,7 +175,6 @@ fn tune_row(
     seed: u64,
     stop: &StopSignal,
     console: &Console,
-    demo: &Demo,
 ) -> anyhow::Result<DemoRow> {
     let DemoTask { name, machine, sample, unseen } = task;
     let status = console.status();
@@ -255,11 +203,6 @@ fn tune_row(
         let count = decisions.iter().filter(|decision| decision.certainty == kind).count();
         count as f64 / decisions.len() as f64
     };
-    if matches!(contract, Contract::Calibrated(_)) {
-        // Each page replaces the one before; the last machine gains most from tuning.
-        let model = Model { plan: Some(tuned.sections.clone()), ..Model::from(machine.clone()) };
-        page(&demo.report, name, &model, &tuned)?;
-    }
     Ok(DemoRow {
         machine: name,
         contract,
@@ -271,70 +214,48 @@ fn tune_row(
     })
 }
 
-fn page(path: &Path, name: &str, model: &Model, tuned: &mercer::tune::Tuned) -> anyhow::Result<()> {
-    save_text(path, &tune::page(name, model, tuned.tuning(), &tuned.points, None))
-}
-
-/// The embedded digits: training rows and held-out rows.
-fn digits() -> anyhow::Result<(Dataset, Dataset)> {
-    let options = read::Options::default();
-    let mut chunks = read::from_packed(Cursor::new(DIGITS), "digits.csv.gz", &options)?;
-    let all = read::read_all(&mut *chunks)?;
-    let Targets::Numbers(targets) = &all.targets else {
-        anyhow::bail!("the embedded digits have no labels")
-    };
-    let part = |rows: std::ops::Range<usize>| Dataset {
-        examples: all.examples.select(rows.clone()),
-        targets: Targets::Numbers(targets[rows].to_vec()),
-        names: None,
-    };
-    Ok((part(0..TRAINING_ROWS), part(TRAINING_ROWS..all.examples.rows())))
-}
-
-/// Digits drawn with noise, as many as are needed: a fifth of the pixels one shade darker or lighter.
-fn noisy(digits: &Dataset, rows: usize, seed: u64) -> anyhow::Result<Dataset> {
-    let Targets::Numbers(targets) = &digits.targets else {
-        anyhow::bail!("the embedded digits have no labels")
-    };
-    let (columns, count) = (digits.examples.columns(), digits.examples.rows());
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let (mut values, mut labels) = (Vec::new(), Vec::new());
-    let mut pixels = vec![0.0; columns];
-    for _ in 0..rows {
-        let digit = rng.random_range(0..count);
-        digits.examples.row(digit).write_dense(&mut pixels);
-        for pixel in &mut pixels {
-            let shade = match rng.random_range(0..10) {
-                0 => -1.0,
-                1 => 1.0,
-                _ => 0.0,
-            };
-            *pixel = (*pixel + shade).clamp(0.0, 16.0);
-        }
-        values.extend_from_slice(&pixels);
-        labels.push(targets[digit]);
-    }
-    let examples = Matrix::dense(columns, values)?;
-    Ok(Dataset { examples, targets: Targets::Numbers(labels), names: None })
-}
-
 fn train_on(data: &Dataset, kernel: &str, what: &str) -> anyhow::Result<Machine> {
     let kernel = mercer::kernel::parse(kernel)?;
     Ok(train(data, &kernel, &formulation(what)?, &Training::default(), &mut |_| {})?.machine)
 }
 
-/// On how many rows the labels of two machines differ; both have the classes 0 to 9, maybe in another order.
-fn differing(a: &Machine, b: &Machine, rows: &Matrix) -> anyhow::Result<usize> {
-    let names = |machine: &Machine| -> anyhow::Result<Vec<String>> {
-        let decisions = Plan::exact(machine).decide(rows)?;
-        Ok(decisions.iter().map(|d| crate::labels::text(machine.classes(), d.answer)).collect())
-    };
-    Ok(names(a)?.iter().zip(&names(b)?).filter(|(a, b)| a != b).count())
+/// Where the report goes if nobody says so: below `target/` in a clone of the sources, so that no file is left there; else into the
+/// current folder.
+fn default_report(current: &Path) -> PathBuf {
+    const NAME: &str = "mercer-demo.html";
+    let is_clone = |folder: &&Path| folder.join("crates/mercer-cli/Cargo.toml").is_file();
+    match current.ancestors().find(is_clone) {
+        Some(root) => root.join("target").join(NAME),
+        None => NAME.into(),
+    }
 }
 
-/// How many labels change when the model is written in a format and read back.
-fn changed(model: &Model, format: &str, queries: &Dataset) -> anyhow::Result<usize> {
-    let format = file::format(format).with_context(|| format!("no format '{format}'"))?;
-    let again = file::from_bytes(&file::to_bytes(model, format)?)?;
-    differing(&model.machine, &again.machine, &queries.examples)
+/// The report's file; its folder is made where it is the usual one.
+fn report_file(demo: &Demo) -> anyhow::Result<PathBuf> {
+    if let Some(file) = &demo.report {
+        return Ok(file.clone());
+    }
+    let file = default_report(&std::env::current_dir().context("the current folder")?);
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_goes_below_target_in_a_clone_and_here_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        assert_eq!(default_report(root), Path::new("mercer-demo.html"));
+        let package = root.join("crates/mercer-cli");
+        std::fs::create_dir_all(&package).unwrap();
+        std::fs::write(package.join("Cargo.toml"), "").unwrap();
+        let inside = root.join("target/mercer-demo.html");
+        assert_eq!(default_report(root), inside);
+        assert_eq!(default_report(&root.join("docs/guide")), inside);
+    }
 }

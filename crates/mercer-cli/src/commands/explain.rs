@@ -2,6 +2,7 @@
 //! columns (`--attribute`) are in `explain/attribute.rs`.
 
 mod attribute;
+mod page;
 
 use std::path::Path;
 
@@ -40,6 +41,19 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
         draw(&path, &label, file)?;
     }
     let exact = plan.exact_stage().cost().multiply_adds;
+    if let Some(file) = &arguments.report {
+        let queried = page::Queried {
+            model: &model,
+            name: arguments.model.display().to_string(),
+            row,
+            values: &chunk.select([position]),
+            path: &path,
+            label: &label,
+            exact_cost: exact,
+            border: resolved.query_options.threshold.unwrap_or(0.0),
+        };
+        save_text(file, &queried.page())?;
+    }
     if console.json {
         println!("{}", object(&path, &label, row, exact));
     } else {

@@ -498,29 +498,6 @@ fn a_closed_pipe_is_not_an_error() {
 }
 
 #[test]
-fn the_demo_runs_and_changes_no_label() {
-    let folder = Folder::new();
-    let report = folder.path("demo.html");
-    let text = done(&["demo", "--json", "--report", &report]);
-    let object: Value = serde_json::from_str(&text).unwrap();
-    crate::json::check("demo", &object);
-    assert_eq!(object["queries"], 597);
-    assert_eq!(object["changed_by_mercer_format"], 0);
-    assert_eq!(object["changed_by_libsvm_format"], 0);
-    assert_eq!(object["disagreements_with_libsvm"], 0);
-    let rows = object["results"].as_array().unwrap();
-    assert_eq!(rows.len(), 6);
-    for row in rows {
-        let is_calibrated = row["contract"].as_str().unwrap().starts_with("calibrated");
-        // The contract allows 2 in 2,000; chance may add a few.
-        let most = if is_calibrated { 10 } else { 0 };
-        assert!(row["disagreements"].as_u64().unwrap() <= most, "{row}");
-        assert!(row["accuracy"].as_f64().unwrap() > 0.85, "{row}");
-    }
-    assert!(fs::read_to_string(report).unwrap().contains("Guarantee"));
-}
-
-#[test]
 fn the_version_names_the_instruction_set() {
     let text = done(&["--version"]);
     assert!(text.contains("instruction set: "), "{text}");

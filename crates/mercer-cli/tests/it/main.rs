@@ -11,6 +11,7 @@ mod common;
 mod compress;
 mod crafted;
 mod damage;
+mod demo;
 mod errors;
 mod faults;
 mod file_rows;

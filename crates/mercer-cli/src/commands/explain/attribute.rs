@@ -6,8 +6,8 @@ use mercer::data::read::{Chunks, Options};
 use mercer::data::{Matrix, MatrixBuilder};
 use mercer::machine::{ClassName, Model};
 use mercer::query::{Attribution, Attributor, ExplainedScore, Plan, ScoreChoice};
-use mercer_report::Page;
 use mercer_report::svg::{SignedBar, signed_bars};
+use mercer_report::{Drawing, Page};
 use serde_json::{Value, json};
 
 use super::chunk_of;
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Explain, model: &Model, console: &Console) -> anyh
     if let Some(file) = &arguments.svg {
         save_text(file, &explained.figure())?;
     }
-    if let Some(file) = &flags.report {
+    if let Some(file) = &arguments.report {
         save_text(file, &explained.page(&arguments.model.display().to_string()))?;
     }
     if console.json {
@@ -219,7 +219,8 @@ impl Explained<'_> {
         }
     }
 
-    fn figure(&self) -> String {
+    /// The bars of a drawing, its title and the sentence at its axis.
+    fn bars(&self) -> (Vec<SignedBar>, String, String) {
         let (shown, others) = self.shown();
         let mut bars: Vec<SignedBar> = shown
             .iter()
@@ -238,14 +239,20 @@ impl Explained<'_> {
             "from {:.4} (mean of the background) to {:.4}",
             self.attribution.base, self.attribution.score
         );
-        signed_bars(&format!("row {}, {}", self.row, self.text), &axis, &bars)
+        (bars, format!("row {}, {}", self.row, self.text), axis)
+    }
+
+    fn figure(&self) -> String {
+        let (bars, title, axis) = self.bars();
+        signed_bars(&title, &axis, &bars)
     }
 
     fn page(&self, model: &str) -> String {
         let mut page = Page::new(&format!("Row {} of {model}", self.row));
         page.text(&format!("Label {}; {}.", self.label, self.sentence()));
         page.text("A bar to the right moved the score towards the first class named, or up; the numbers add up to the difference.");
-        page.add(&self.figure());
+        let (bars, title, axis) = self.bars();
+        page.drawings(&[Drawing::signed_bars(&title, &axis, &bars)]);
         page.heading("All columns");
         let row = |column: &Column| {
             vec![

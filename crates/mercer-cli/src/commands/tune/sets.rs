@@ -6,8 +6,8 @@ use anyhow::Context;
 use mercer::compile::{CompileError, ConformalFit, conformal_split, conformalize};
 use mercer::data::Matrix;
 use mercer::machine::{Answer, Conformal, Model};
-use mercer_report::Page;
-use mercer_report::svg::{Series, plot};
+use mercer_report::svg::Series;
+use mercer_report::{Drawing, Page};
 use serde_json::{Value, json};
 
 /// A calibration, and the rows of the sample that are left for the plan.
@@ -97,11 +97,7 @@ impl Sets {
         } else {
             "quantile of minus the margin"
         };
-        page.add(&plot(
-            "What a coverage takes",
-            "coverage",
-            name,
-            &[Series::line("sample", points.collect())],
-        ));
+        let line = Series::line("sample", points.collect());
+        page.drawings(&[Drawing::plot("What a coverage takes", "coverage", name, &[line])]);
     }
 }
