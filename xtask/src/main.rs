@@ -85,3 +85,38 @@ fn start(name: &str, args: Args) -> Result<ExitCode> {
 fn find_verb(name: &str) -> Option<&'static Verb> {
     VERBS.iter().find(|verb| verb.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn workflows_run_verbs_that_exist_and_cover_tests_wheels_and_site() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.github/workflows");
+        let mut called = Vec::new();
+        for entry in fs::read_dir(folder).unwrap() {
+            let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+            for rest in text.split("cargo xtask ").skip(1) {
+                let verb = rest.split_whitespace().next().unwrap_or_default().to_owned();
+                assert!(find_verb(&verb).is_some(), "{verb}");
+                called.push(verb);
+            }
+        }
+        called.sort();
+        assert_eq!(called, ["docs", "test", "wheel"]);
+    }
+
+    #[test]
+    fn source_files_named_by_the_page_of_papers_exist() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let text = fs::read_to_string(root.join("docs/papers.md")).unwrap();
+        let named: Vec<_> = text.split('`').filter(|word| word.starts_with("crates/")).collect();
+        assert!(named.len() > 40, "{}", named.len());
+        for path in named {
+            assert!(root.join(path).exists(), "{path}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! `cargo xtask bench charts`: the overview of `docs/benchmarks/` with a bar chart per result, from the figures of dated pages in
-//! `overview.json`. It measures nothing.
+//! `cargo xtask bench charts`: the overview of `docs/benchmarks/` with a bar chart per result, from `overview.json`. Its bars
+//! name figures of a stored file of `bench --all --quick`, or repeat figures of a dated page. It measures nothing.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,8 +15,8 @@ use crate::workspace::Workspace;
 const FOLDER: &str = "docs/benchmarks";
 const INTRODUCTION: &str = "# Benchmarks\n\n\
     One chart per result of the README. Bars are on a logarithmic scale, shorter is better; the page of each result has commit, \
-    versions and all rows.\n`cargo xtask bench charts` writes this page and its charts from `overview.json`, whose figures are those of \
-    the pages.\n";
+    versions and all rows.\n`cargo xtask bench --all --quick` measures the results on any machine, with peers where they are installed; `cargo xtask bench charts` \
+    writes this page\nand its charts from `overview.json`, which takes figures from a stored file of those runs, or from the dated page of a longer run.\n";
 
 pub fn run(_: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
@@ -37,24 +37,24 @@ fn files(folder: &Path) -> Result<Vec<(String, String)>> {
     let mut page = INTRODUCTION.to_owned();
     for chart in charts {
         let word = |key: &str| chart[key].as_str().with_context(|| format!("a chart has no {key}"));
-        let bars = bars(chart)?;
-        let dated = word("page")?;
-        ensure!(folder.join(dated).is_file(), "there is no page {dated}");
+        let source = Source::of(folder, chart)?;
+        let bars = bars(chart, &source)?;
         let (title, unit, file) = (word("title")?, word("unit")?, word("file")?);
         let best = bars.iter().find(|bar| bar.is_ours).context("no bar is ours")?;
         let ratios = bars.iter().filter(|bar| !bar.is_ours);
         let ratios = ratios.map(|bar| format!("{} {:.1}x", bar.name, bar.value / best.value));
         let _ = write!(page, "\n## {title}\n\n![{title}]({file})\n\n");
-        let _ =
-            writeln!(page, "- {}, {}\n- `{}`", word("machine")?, word("date")?, word("command")?);
+        let place = format!("{}, {}", source.word("machine")?, source.word("date")?);
+        let _ = writeln!(page, "- {place}\n- `{}`", source.word("command")?);
         let _ = writeln!(
             page,
-            "- Time over that of \"{}\": {}\n- [Page]({dated})",
+            "- Time over that of \"{}\": {}\n- [{}]({})",
             best.name,
-            ratios.collect::<Vec<_>>().join(", ")
+            ratios.collect::<Vec<_>>().join(", "),
+            if source.run.is_some() { "All figures of the run" } else { "Page" },
+            source.file,
         );
-        let below = format!("{}, {}", word("machine")?, word("date")?);
-        files.push((file.to_owned(), draw(title, unit, &below, &bars)));
+        files.push((file.to_owned(), draw(title, unit, &place, &bars)));
     }
     files.push(("README.md".to_owned(), page));
     Ok(files)
@@ -66,10 +66,64 @@ struct Bar {
     is_ours: bool,
 }
 
-fn bars(chart: &Value) -> Result<Vec<Bar>> {
+/// Where the figures of a chart come from.
+struct Source<'c> {
+    chart: &'c Value,
+    /// The dated page, or the file of runs.
+    file: String,
+    /// What the page says.
+    text: String,
+    /// The run whose figures the bars name, if they do.
+    run: Option<Value>,
+}
+
+impl<'c> Source<'c> {
+    fn of(folder: &Path, chart: &'c Value) -> Result<Self> {
+        let name = |key: &str| chart[key].as_str().map(str::to_owned);
+        let file = name("page").or_else(|| name("runs")).context("a chart has no page or runs")?;
+        let text = fs::read_to_string(folder.join(&file)).with_context(|| file.clone())?;
+        let run = match name("run") {
+            Some(wanted) => {
+                let all: Value = serde_json::from_str(&text).with_context(|| file.clone())?;
+                let mut runs = all["runs"].as_array().into_iter().flatten();
+                let found = runs.find(|run| run["name"] == wanted.as_str());
+                Some(found.with_context(|| format!("{file} has no run {wanted}"))?.clone())
+            }
+            None => None,
+        };
+        Ok(Self { chart, file, text, run })
+    }
+
+    /// Machine, date or command: of the run, or as the overview says of the page.
+    fn word(&self, key: &str) -> Result<&str> {
+        let from = self.run.as_ref().unwrap_or(self.chart);
+        from[key].as_str().with_context(|| format!("{} has no {key}", self.file))
+    }
+
+    /// The figure that a bar names, or the one that it repeats, which the page must have.
+    fn value(&self, bar: &Value) -> Result<f64> {
+        if let Some(name) = bar["figure"].as_str() {
+            let run = self.run.as_ref().context("a bar names a figure, but its chart no run")?;
+            let mut figures = run["figures"].as_array().into_iter().flatten();
+            let found = figures.find(|figure| figure["name"] == name);
+            let value = found.and_then(|figure| figure["value"].as_f64());
+            return value.with_context(|| format!("{} has no figure '{name}'", self.file));
+        }
+        let value = bar["value"].as_f64().context("a bar has neither figure nor value")?;
+        let shown = [0, 1, 2, 3].map(|digits| format!("{value:.digits$}"));
+        let is_there = shown.iter().any(|text| {
+            text.parse::<f64>().is_ok_and(|parsed| parsed.to_bits() == value.to_bits())
+                && self.text.contains(text.as_str())
+        });
+        ensure!(is_there, "{} does not have {value}", self.file);
+        Ok(value)
+    }
+}
+
+fn bars(chart: &Value, source: &Source<'_>) -> Result<Vec<Bar>> {
     let bars = chart["bars"].as_array().context("a chart has no bars")?;
     let bar = |bar: &Value| {
-        let value = bar["value"].as_f64().filter(|value| *value > 0.0 && value.is_finite());
+        let value = Some(source.value(bar)?).filter(|value| *value > 0.0 && value.is_finite());
         Ok(Bar {
             name: bar["name"].as_str().context("a bar has no name")?.to_owned(),
             value: value.context("a bar has no value above 0")?,
@@ -149,6 +203,26 @@ mod tests {
             let stored = fs::read_to_string(folder.join(&name)).unwrap();
             assert_eq!(stored, text, "{name}: `cargo xtask bench charts` writes it again");
         }
+    }
+
+    #[test]
+    fn a_figure_that_page_or_run_does_not_have_is_refused() {
+        let chart = serde_json::json!({});
+        let run = serde_json::json!({"figures": [{"name": "a", "value": 2.5}]});
+        let mut source = Source {
+            chart: &chart,
+            file: "p".to_owned(),
+            text: "113.76 µs, 24.0".to_owned(),
+            run: None,
+        };
+        let value = |source: &Source<'_>, bar: Value| source.value(&bar).ok();
+        assert_eq!(value(&source, serde_json::json!({"value": 113.76})), Some(113.76));
+        assert_eq!(value(&source, serde_json::json!({"value": 24.0})), Some(24.0));
+        assert_eq!(value(&source, serde_json::json!({"value": 113.8})), None);
+        assert_eq!(value(&source, serde_json::json!({"figure": "a"})), None);
+        source.run = Some(run);
+        assert_eq!(value(&source, serde_json::json!({"figure": "a"})), Some(2.5));
+        assert_eq!(value(&source, serde_json::json!({"figure": "b"})), None);
     }
 
     #[test]
