@@ -46,11 +46,18 @@ const PREPARATIONS: &[Preparation] = &[
 /// The shares of preparations and parts together are at most [`LIMIT`].
 const PARTS: &[Part] = &[
     Part {
+        name: "calibrated",
+        words: &["predict", "--task", "mnist10", "--contract", "calibrated(eps=1e-3, delta=0.05)"],
+        needs: &[2],
+        needs_peers: false,
+        seconds: 230,
+    },
+    Part {
         name: "certified",
         words: &["predict", "--task", "mnist38", "--contract", "certified"],
         needs: &[0],
         needs_peers: false,
-        seconds: 140,
+        seconds: 180,
     },
     Part {
         name: "additive",
@@ -59,20 +66,13 @@ const PARTS: &[Part] = &[
         needs_peers: true,
         seconds: 110,
     },
-    Part { name: "search", words: &["search"], needs: &[1], needs_peers: false, seconds: 200 },
-    Part {
-        name: "calibrated",
-        words: &["predict", "--task", "mnist10", "--contract", "calibrated(eps=1e-3, delta=0.05)"],
-        needs: &[2],
-        needs_peers: false,
-        seconds: 250,
-    },
+    Part { name: "search", words: &["search"], needs: &[1], needs_peers: false, seconds: 190 },
     Part {
         name: "train",
         words: &["train", "--task", "mnist10"],
         needs: &[2],
         needs_peers: false,
-        seconds: 130,
+        seconds: 120,
     },
 ];
 

@@ -174,7 +174,7 @@ fn ours(
     if training.is_file() {
         tune.arg("--training").arg(training);
     }
-    let limit = if options.quick { "90s" } else { "240s" };
+    let limit = if options.quick { "60s" } else { "240s" };
     tune.args(["--contract", contract, "--time-limit", limit, "-o"]).arg(&model).arg("--quiet");
     workspace::run(&mut tune)?;
     let answer = measure(mercer(paths, "bench").arg(&model).arg(&queries).arg("--json"))?;
