@@ -69,6 +69,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut notes = vec![
         "Tolerance 1e-3, cache 1 GB; seconds of wall clock, and of all threads together".to_owned(),
     ];
+    if options.quick {
+        notes.push("LIBSVM is left out with --quick".to_owned());
+    }
     let mut code = ExitCode::SUCCESS;
     let counts: Vec<Option<usize>> = match options.rows.as_slice() {
         [] => vec![None],
