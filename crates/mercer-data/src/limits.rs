@@ -1,4 +1,5 @@
-//! Limits of memory: tables with a number for each column, and allocations that are refused with an error.
+//! Limits of memory and threads: tables with a number for each column, allocations that are refused with an error, and the
+//! most threads that a program starts.
 //!
 //! A sparse matrix may name any column below 2^32, so a small file can claim a very wide table. A table is made only
 //! where the stored values justify its size. What a training may use in total is `--memory`, not this file.
@@ -31,6 +32,41 @@ pub fn filled<T: Clone>(what: &'static str, count: usize, value: T) -> Result<Ve
     Ok(values)
 }
 
+/// Threads per core at most: more of them only compete, and very many stop a computer.
+pub const THREADS_PER_CORE: usize = 4;
+
+/// More threads than are useful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{place} asks for {found} threads; at most {limit} are used here, {THREADS_PER_CORE} for each core"
+)]
+pub struct TooManyThreads {
+    /// An option, a file or a variable.
+    pub place: &'static str,
+    /// Threads asked for.
+    pub found: usize,
+    /// The limit.
+    pub limit: usize,
+}
+
+/// The cores of this computer, as far as this process may use them.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Checks a number of threads on a computer with so many cores. `place` says where the number comes from.
+///
+/// # Errors
+/// If there are more than [`THREADS_PER_CORE`] for each core.
+pub fn check_threads(
+    place: &'static str,
+    found: usize,
+    cores: usize,
+) -> Result<(), TooManyThreads> {
+    let limit = cores.saturating_mul(THREADS_PER_CORE);
+    if found > limit { Err(TooManyThreads { place, found, limit }) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +81,13 @@ mod tests {
             "a table would take 4294967296 numbers, one or more for each column; for so few values at most 1048576 \
              are accepted: number the columns consecutively"
         );
+    }
+
+    #[test]
+    fn four_threads_per_core_are_the_most() {
+        assert_eq!(check_threads("--threads", 8, 2), Ok(()));
+        let said = check_threads("--threads", 9, 2).unwrap_err().to_string();
+        assert_eq!(said, "--threads asks for 9 threads; at most 8 are used here, 4 for each core");
     }
 
     #[test]

@@ -39,6 +39,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mercer_data::limits::cores;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -242,9 +243,8 @@ fn app(
     extension: Option<Arc<dyn Extension>>,
     events: &Events,
 ) -> Result<AppState, ServeError> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limit = Duration::from_secs_f64(options.queue_ms / 1e3);
-    let threads = options.threads.unwrap_or(cores);
+    let threads = options.threads.unwrap_or_else(cores);
     let no_thread =
         |error| ServeError::System { what: "threads cannot be started".to_owned(), error };
     let inline = Duration::from_secs_f64(options.inline_us / 1e6);

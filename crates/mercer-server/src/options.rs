@@ -3,11 +3,15 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use mercer_data::limits::{check_threads, cores};
 use serde::Deserialize;
 
 use crate::metrics::MetricsNames;
 use crate::repository::VersionPolicy;
 use crate::scheduler::Overload;
+
+/// Connections and batches at a time, at most: no system keeps more of them open.
+const MOST_AT_A_TIME: usize = 1_000_000;
 
 /// Everything that can be chosen. All have a default but the models.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -21,7 +25,7 @@ pub struct ServeOptions {
     pub grpc: Option<SocketAddr>,
     /// Which versions of a model are served.
     pub versions: VersionPolicy,
-    /// Threads that compute; one for each core if not given.
+    /// Threads that compute, at most four for each core; one for each if not given.
     pub threads: Option<usize>,
     /// Expected milliseconds of work that may wait.
     pub queue_ms: f64,
@@ -162,20 +166,31 @@ impl ServeOptions {
         if let Some((name, value)) = times.iter().find(|(_, value)| !(0.0..=1e9).contains(value)) {
             return wrong(format!("{name} is {value}; it must be between 0 and 1e9"));
         }
-        let counts = [
-            ("rows", self.rows),
-            ("connections", self.connections),
-            ("body_bytes", self.body_bytes),
-            ("bodies_bytes", self.bodies_bytes),
-            ("batches", self.batches),
-        ];
-        if let Some((name, _)) = counts.iter().find(|(_, value)| *value == 0) {
-            return wrong(format!("{name} is 0; it must be at least 1"));
-        }
+        self.check_counts()?;
         for path in [&self.token_file, &self.admin_token_file].into_iter().flatten() {
             token(path)?;
         }
         crate::tls::acceptor(self).map(drop)
+    }
+
+    fn check_counts(&self) -> Result<(), OptionsError> {
+        let counts = [
+            ("rows", self.rows, usize::MAX),
+            ("connections", self.connections, MOST_AT_A_TIME),
+            ("body_bytes", self.body_bytes, usize::MAX),
+            ("bodies_bytes", self.bodies_bytes, usize::MAX),
+            ("batches", self.batches, MOST_AT_A_TIME),
+        ];
+        for (name, value, most) in counts {
+            if value == 0 {
+                return Err(OptionsError(format!("{name} is 0; it must be at least 1")));
+            }
+            if value > most {
+                return Err(OptionsError(format!("{name} is {value}; it must be at most {most}")));
+            }
+        }
+        let threads = self.threads.unwrap_or(1);
+        check_threads("threads", threads, cores()).map_err(|error| OptionsError(error.to_string()))
     }
 
     /// Checks that models are named: servers whose program gives them have no need of it.
@@ -205,4 +220,30 @@ pub fn token(path: &Path) -> Result<String, OptionsError> {
         )));
     }
     Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_would_stop_a_computer_are_refused() {
+        let said = |text: &str| {
+            let options: ServeOptions = toml::from_str(text).unwrap();
+            options.check().unwrap_err().to_string()
+        };
+        let threads = said("threads = 100000");
+        assert!(threads.starts_with("threads asks for 100000 threads; at most "), "{threads}");
+        assert_eq!(
+            said("connections = 4611686018427387904"),
+            "connections is 4611686018427387904; it must be at most 1000000"
+        );
+        assert_eq!(
+            said("batches = 4611686018427387904"),
+            "batches is 4611686018427387904; it must be at most 1000000"
+        );
+        assert_eq!(said("rows = 0"), "rows is 0; it must be at least 1");
+        let good: ServeOptions = toml::from_str("threads = 1\nconnections = 1000000").unwrap();
+        assert_eq!(good.check(), Ok(()));
+    }
 }

@@ -3,10 +3,8 @@
 
 use std::num::NonZero;
 
+use mercer_data::limits::{THREADS_PER_CORE, TooManyThreads, check_threads, cores};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-
-/// Threads per core at most: more of them only compete, and very many stop a computer.
-pub const PER_CORE: usize = 4;
 
 /// The variable from which rayon takes the number of threads if none is given.
 const VARIABLE: &str = "RAYON_NUM_THREADS";
@@ -16,17 +14,8 @@ const VARIABLE: &str = "RAYON_NUM_THREADS";
 #[non_exhaustive]
 pub enum ThreadsError {
     /// More threads than are useful.
-    #[error(
-        "{place} asks for {found} threads; at most {limit} are used here, {PER_CORE} for each core"
-    )]
-    TooMany {
-        /// An option or a variable.
-        place: &'static str,
-        /// Threads asked for.
-        found: usize,
-        /// The limit.
-        limit: usize,
-    },
+    #[error(transparent)]
+    TooMany(#[from] TooManyThreads),
     /// The operating system refused.
     #[error("threads cannot be started: {reason}")]
     Refused {
@@ -37,11 +26,7 @@ pub enum ThreadsError {
 
 /// The largest number of threads on this computer.
 pub fn limit() -> usize {
-    cores().saturating_mul(PER_CORE)
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    cores().saturating_mul(THREADS_PER_CORE)
 }
 
 /// The number of threads to use: the one given, else that of `RAYON_NUM_THREADS`, else one for each core.
@@ -63,8 +48,8 @@ fn choose(
         (None, Some(found)) if found > 0 => (VARIABLE, found),
         (None, _) => return Ok(cores),
     };
-    let limit = cores.saturating_mul(PER_CORE);
-    if found > limit { Err(ThreadsError::TooMany { place, found, limit }) } else { Ok(found) }
+    check_threads(place, found, cores)?;
+    Ok(found)
 }
 
 /// A pool of [`count`] threads.
