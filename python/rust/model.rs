@@ -64,6 +64,16 @@ impl PyModel {
         self.queries().matrix(rows.view(), Vec::new()).map_err(|error| error.raise(py))
     }
 
+    /// Targets as answers: positions of classes, or values.
+    fn answers_of(&self, targets: &[f64]) -> Vec<Option<Answer>> {
+        let is_value = matches!(self.machine().output(), Output::Value);
+        let target = |target: &f64| {
+            let class = Answer::Class(*target as usize);
+            Some(if is_value { Answer::Value(*target) } else { class })
+        };
+        targets.iter().map(target).collect()
+    }
+
     /// Runs work on rows without the lock; on more threads than one only if there are many rows.
     fn query<T: Send>(
         &self,
@@ -89,7 +99,7 @@ impl PyModel {
     fn from_bytes(py: Python<'_>, bytes: &[u8], trust_plan: bool) -> PyResult<Self> {
         let model = py.detach(|| file::from_bytes(bytes)).map_err(|error| error.raise(py))?;
         let source = PlanSource::of_file(&model, trust_plan);
-        Self::from_source(py, model, source)
+        Self::from_source(py, trust::with_known_sets(model, trust_plan), source)
     }
 
     /// Reads a model file of any known kind.
@@ -104,7 +114,7 @@ impl PyModel {
             other => other.raise(py),
         })?;
         let source = PlanSource::of_file(&model, trust_plan);
-        Self::from_source(py, model, source)
+        Self::from_source(py, trust::with_known_sets(model, trust_plan), source)
     }
 
     /// A machine from its parts.
@@ -230,18 +240,24 @@ impl PyModel {
         }
     }
 
-    /// Verifies the plan without a limit of work, its calibration on a sample; returns the model with what is believed then,
-    /// and the report as JSON.
-    #[pyo3(signature = (sample=None, threads=0))]
+    /// Verifies the plan without a limit of work, its calibration on a sample, and the prediction sets on the sample with its
+    /// targets; returns the model with what is believed then, and the report as JSON.
+    #[pyo3(signature = (sample=None, targets=None, threads=0))]
     fn verify(
         &self,
         py: Python<'_>,
         sample: Option<Rows<'_>>,
+        targets: Option<Vec<f64>>,
         threads: usize,
     ) -> PyResult<(Self, String)> {
         let sample = sample.as_ref().map(|rows| self.prepared(py, rows)).transpose()?;
-        let (source, report) = trust::verify(py, &self.model, sample.as_ref(), threads)?;
-        Ok((Self::from_source(py, self.model.as_ref().clone(), source)?, report))
+        let (source, mut report) = trust::verify(py, &self.model, sample.as_ref(), threads)?;
+        let mut model = self.model.as_ref().clone();
+        if let (Some(rows), Some(targets)) = (&sample, targets) {
+            (model.conformal, report["sets_test"]) =
+                trust::verify_sets(py, &self.model, rows, &self.answers_of(&targets))?;
+        }
+        Ok((Self::from_source(py, model, source)?, report.to_string()))
     }
 
     /// What made it, and what was minimised.
@@ -464,12 +480,7 @@ impl PyModel {
         coverage: f64,
     ) -> PyResult<Self> {
         let rows = self.prepared(py, &rows)?;
-        let is_value = matches!(self.machine().output(), Output::Value);
-        let target = |target: &f64| {
-            let class = Answer::Class(*target as usize);
-            Some(if is_value { Answer::Value(*target) } else { class })
-        };
-        let targets: Vec<Option<Answer>> = targets.iter().map(target).collect();
+        let targets = self.answers_of(&targets);
         let fit = py.detach(|| conformalize(self.machine(), &rows, &targets, coverage));
         let conformal = Some(fit.map_err(|error| error.raise(py))?.conformal);
         Self::from_source(py, Model { conformal, ..self.model.as_ref().clone() }, self.source)
@@ -494,6 +505,9 @@ impl PyModel {
         let none =
             "the model has no prediction sets; conformalize(X, y, coverage=0.9) calibrates them";
         let conformal = self.model.conformal.ok_or_else(|| PyValueError::new_err(none))?;
+        if !conformal.is_believed() {
+            return Err(trust::untested_sets(py)?);
+        }
         let tolerance = tolerance.or(QueryOptions::of(&self.model).tolerance);
         let sets = self.query(py, &rows, threads, |rows| {
             self.plan.predict_sets(rows, &conformal, tolerance)

@@ -1,11 +1,12 @@
 //! How far the plan of a model is believed, with the rule and the cache of `mercer_query`; the words are those of the command line.
 
-use mercer::compile::PlanVerification;
+use mercer::compile::{CompileError, ConformalRetest, PlanVerification, retest_conformal};
 use mercer::data::Matrix;
-use mercer::machine::Model;
+use mercer::machine::{Answer, Conformal, Model};
 use mercer::query::verify::{Outcome, StageVerification, Watch};
-use mercer::query::{KnownPlans, LoadError, Plan, PlanTrust};
+use mercer::query::{KnownPlans, LoadError, Plan, PlanTrust, QueryError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
@@ -49,12 +50,13 @@ impl PlanSource {
     /// Remembers a plan that was fitted here, or is known; one that the caller vouches for stays unknown. A cache that cannot be
     /// written costs a verification later, no more.
     pub(crate) fn remember(self, model: &Model) {
+        let Some(known) = KnownPlans::of_user() else { return };
         if let (Self::Fitted | Self::File(PlanTrust::Everything), Some(sections)) =
             (self, &model.plan)
-            && let Some(known) = KnownPlans::of_user()
         {
             let _ = known.remember(sections, PlanTrust::Everything);
         }
+        let _ = known.remember_sets(model);
     }
 
     pub(crate) fn state(self, plan: &Plan) -> &'static str {
@@ -66,6 +68,49 @@ impl PlanSource {
             Self::File(_) => "not verified",
         }
     }
+}
+
+/// A model of a file whose prediction sets are believed if the caller vouches for the file, or as far as this user's cache knows them.
+pub(crate) fn with_known_sets(mut model: Model, trust_plan: bool) -> Model {
+    model.conformal = match (model.conformal, KnownPlans::of_user()) {
+        (Some(stored), _) if trust_plan => Some(stored.vouched()),
+        (Some(_), Some(known)) => known.sets(&model),
+        (stored, _) => stored,
+    };
+    model
+}
+
+/// Tests the prediction sets of a model on rows with targets, and remembers them if they hold; the calibration as it is believed then,
+/// and a report with the keys of `mercer verify --json`.
+pub(crate) fn verify_sets(
+    py: Python<'_>,
+    model: &Model,
+    rows: &Matrix,
+    targets: &[Option<Answer>],
+) -> PyResult<(Option<Conformal>, Value)> {
+    let Some(stored) = model.conformal else { return Ok((None, Value::Null)) };
+    let test = || retest_conformal(&model.machine, rows, targets, &stored);
+    let test = py.detach(test).map_err(|error: CompileError| error.raise(py))?;
+    let conformal = if test.holds() { stored.of_user() } else { stored };
+    if let (true, Some(known)) = (test.holds(), KnownPlans::of_user()) {
+        let _ = known.remember_sets(&Model { conformal: Some(conformal), ..model.clone() });
+    }
+    let ConformalRetest { rows, covered, needed } = test;
+    let report = json!({
+        "coverage": stored.coverage(), "rows": rows, "covered": covered, "needed": needed,
+        "holds": test.holds(),
+    });
+    Ok((Some(conformal), report))
+}
+
+/// Why prediction sets of a file are not given, and what can be done.
+pub(crate) fn untested_sets(py: Python<'_>) -> PyResult<PyErr> {
+    let advice = "verify(X, y) tests them on rows with targets, conformalize(X, y) calibrates them again, \
+                  load(..., trust_plan=True) believes them";
+    let text = format!("{}; {advice}", QueryError::UntestedSets);
+    let class = py.import("mercer.errors")?.getattr(QueryError::CLASS)?;
+    let value = class.call1((text, "UntestedSets", PyDict::new(py)))?;
+    Ok(PyErr::from_value(value))
 }
 
 /// Warns of stages that are left out.
@@ -84,16 +129,16 @@ pub(crate) fn warn(py: Python<'_>, plan: &Plan) -> PyResult<()> {
     Ok(())
 }
 
-/// Verifies the plan of a model and remembers it; where it comes from now, and a report as JSON.
+/// Verifies the plan of a model and remembers it; where it comes from now, and a report.
 pub(crate) fn verify(
     py: Python<'_>,
     model: &Model,
     sample: Option<&Matrix>,
     threads: usize,
-) -> PyResult<(PlanSource, String)> {
+) -> PyResult<(PlanSource, Value)> {
     let Some(sections) = &model.plan else {
         let report = json!({ "plan": null, "stages": [], "test": null, "verified": "everything" });
-        return Ok((PlanSource::Fitted, report.to_string()));
+        return Ok((PlanSource::Fitted, report));
     };
     let verification = threads::interruptible(py, threads, |stop| {
         let goes_on = |_| !stop.load(Ordering::Relaxed);
@@ -117,8 +162,7 @@ pub(crate) fn verify(
     if let Some(known) = KnownPlans::of_user() {
         let _ = known.remember(sections, trust);
     }
-    let report = report(&sections.spec, &verification, trust);
-    Ok((PlanSource::File(trust), report.to_string()))
+    Ok((PlanSource::File(trust), report(&sections.spec, &verification, trust)))
 }
 
 /// The report, with the keys of `mercer verify --json`.

@@ -2,6 +2,7 @@
 
 import pathlib
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from sklearn.datasets import make_moons
 
 import mercer
-from mercer.errors import PlanError, UnverifiedPlanWarning
+from mercer.errors import PlanError, QueryError, UnverifiedPlanWarning
 from mercer.svm import SVC
 
 FORGED = pathlib.Path(__file__).parents[2] / "crates/mercer-machine/tests/data/trust"
@@ -83,3 +84,58 @@ def test_bytes_that_the_caller_vouched_for_are_not_remembered(tmp_path, cache):
     model.save(tmp_path / "copy.mercer")
     with pytest.raises(PlanError):
         mercer.load(tmp_path / "copy.mercer")
+
+
+def test_prediction_sets_of_a_stranger_are_refused_until_they_are_tested(tmp_path, monkeypatch):
+    X, y = moons(0)
+    svc = SVC().fit(X, y).conformalize(*moons(1, 500), coverage=0.9)
+    path, (queries, _) = tmp_path / "sets.mercer", moons(2)
+    svc.save(path)
+    own = mercer.load(path).predict_set(queries)
+    np.testing.assert_array_equal(own, svc.predict_set(queries))
+    monkeypatch.setenv("MERCER_CACHE_DIR", str(tmp_path / "stranger"))
+    other = mercer.load(path)
+    with pytest.raises(QueryError, match="not tested here; verify"):
+        other.predict_set(queries)
+    with pytest.raises(QueryError, match="not tested here"):
+        pickle.loads(pickle.dumps(other)).predict_set(queries)
+    # A tuned plan, or a copy, changes nothing.
+    with pytest.raises(QueryError, match="not tested here"):
+        other.with_plan("cascade(low_precision, exact)").predict_set(queries)
+    np.testing.assert_array_equal(mercer.load(path, trust_plan=True).predict_set(queries), own)
+    mercer.load(path, trust_plan=True).save(tmp_path / "copy.mercer")
+    with pytest.raises(QueryError):
+        mercer.load(tmp_path / "copy.mercer").predict_set(queries)
+    # Tests on samples of a stranger hold or not, and what they say decides.
+    for seed in range(3, 23):
+        report = other.verify(*moons(seed, 300))
+        test = report.verification_["sets_test"]
+        assert test["rows"] == 300 and test["needed"] == 271 and test["holds"] == (test["covered"] >= 271)
+        if test["holds"]:
+            np.testing.assert_array_equal(report.predict_set(queries), own)
+            break
+        with pytest.raises(QueryError):
+            report.predict_set(queries)
+    assert test["holds"]
+    np.testing.assert_array_equal(mercer.load(path).predict_set(queries), own)
+    monkeypatch.setenv("MERCER_CACHE_DIR", str(tmp_path / "third"))
+    again = mercer.load(path).conformalize(*moons(30, 500))
+    assert again.predict_set(queries).any(axis=1).all()
+    with pytest.raises(ValueError, match="needs X_sample"):
+        other.verify(y_sample=y)
+
+
+def test_sets_with_a_forged_quantile_never_come_into_use(tmp_path, monkeypatch):
+    X, y = moons(0)
+    svc = SVC().fit(X, y).conformalize(*moons(1, 500), coverage=0.9)
+    stored = svc._model.to_bytes("mercer")
+    # The header is JSON within JSON; the number keeps its length. Margins are above -2: no set holds a second class.
+    quantile = re.search(rb'quantile\\":(-?[0-9.e-]+)', stored)
+    forged = stored[: quantile.start(1)] + b"-9".ljust(len(quantile[1])) + stored[quantile.end(1) :]
+    (tmp_path / "forged.mercer").write_bytes(forged)
+    model = mercer.load(tmp_path / "forged.mercer")
+    assert model.conformal_["coverage"] == 0.9 and model.conformal_["quantile"] == -9
+    with pytest.raises(QueryError, match="not tested here"):
+        model.predict_set(X)
+    report = model.verify(*moons(2, 500)).verification_["sets_test"]
+    assert report["covered"] == 0 and not report["holds"]

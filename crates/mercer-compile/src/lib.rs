@@ -33,7 +33,9 @@ mod verification;
 
 pub use compiler::{Compiled, Compiler, Task};
 pub use compress::{COMPRESSORS, Compressed, Compression, CompressionReport, Goal, compressor};
-pub use conformal::{ConformalFit, conformal_split, conformalize};
+pub use conformal::{
+    ConformalFit, ConformalRetest, conformal_split, conformalize, retest_conformal,
+};
 pub use error::CompileError;
 pub use fit::{FITTERS, Fitter};
 pub use mercer_query::verify::{Progress, Watch};

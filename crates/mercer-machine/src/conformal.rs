@@ -8,11 +8,26 @@ use crate::{Answer, MachineError, Output};
 /// A target belongs to the set of a row if its [`nonconformity`] is at most `quantile`. Of a row that is drawn like those of
 /// the sample, independently of the machine, the set holds the target with probability at least `coverage`, over the draw of the
 /// sample and of the row (\[VGS05\]).
+///
+/// That holds for the sample that gave the quantile. Of numbers in a file nobody can see whether there was one, so they are
+/// not believed until somebody says so: [`Conformal::is_believed`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Conformal {
     coverage: f64,
     rows: u64,
     quantile: f64,
+    source: Source,
+}
+
+/// Where a calibration comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A file of anybody.
+    File,
+    /// A file that the caller vouches for.
+    Vouched,
+    /// A sample of this user, who calibrated or tested it.
+    User,
 }
 
 /// How little a target fits the scores of a row: of a class its margin with the other sign ([`Output::margin`]; with one score the
@@ -55,18 +70,27 @@ impl Conformal {
     /// # Errors
     /// If the coverage is not between 0 and 1, or the sample is too small for it.
     pub fn fit(mut nonconformities: Vec<f64>, coverage: f64) -> Result<Self, MachineError> {
-        let needed = Self::least_rows(coverage)?;
         let rows = nonconformities.len() as u64;
+        let rank = Self::needed_in(rows, coverage)?;
+        nonconformities.sort_by(f64::total_cmp);
+        let quantile = nonconformities[rank as usize - 1];
+        Ok(Self::from_parts(coverage, rows, quantile)?.of_user())
+    }
+
+    /// How many rows of a sample the sets must cover to promise this coverage: `ceil((n + 1) coverage)`.
+    ///
+    /// # Errors
+    /// If the coverage is not between 0 and 1, or the sample is too small for it.
+    pub fn needed_in(rows: u64, coverage: f64) -> Result<u64, MachineError> {
+        let needed = Self::least_rows(coverage)?;
         let rank = rank(rows, coverage);
         if rank > rows {
             return Err(MachineError::SmallConformalSample { rows, needed, coverage });
         }
-        nonconformities.sort_by(f64::total_cmp);
-        let quantile = nonconformities[rank as usize - 1];
-        Self::from_parts(coverage, rows, quantile)
+        Ok(rank)
     }
 
-    /// A calibration that a file stored.
+    /// A calibration that a file stored: it is not believed.
     ///
     /// # Errors
     /// If the coverage is not between 0 and 1, or the quantile is no number.
@@ -77,7 +101,30 @@ impl Conformal {
         if !quantile.is_finite() {
             return Err(MachineError::OutOfRange { what: "the quantile of its prediction sets" });
         }
-        Ok(Self { coverage, rows, quantile })
+        Ok(Self { coverage, rows, quantile, source: Source::File })
+    }
+
+    /// The same for a caller who vouches for the file.
+    #[must_use]
+    pub fn vouched(self) -> Self {
+        let source = if self.is_of_user() { Source::User } else { Source::Vouched };
+        Self { source, ..self }
+    }
+
+    /// The same for a user who calibrated it, or tested it on a sample of his own.
+    #[must_use]
+    pub fn of_user(self) -> Self {
+        Self { source: Source::User, ..self }
+    }
+
+    /// Whether sets may be made with it: this user calibrated or tested it, or the caller vouches for it.
+    pub fn is_believed(&self) -> bool {
+        self.source != Source::File
+    }
+
+    /// Whether this user calibrated or tested it.
+    pub fn is_of_user(&self) -> bool {
+        self.source == Source::User
     }
 
     /// The probability that is promised.

@@ -83,6 +83,11 @@ pub fn plan_digest(plan: &PlanSections) -> String {
     mercer::plan_digest(plan)
 }
 
+/// SHA-256 of the calibration of a model's prediction sets with all that it rests on, as text; `None` without one.
+pub fn sets_digest(model: &Model) -> Option<String> {
+    model.conformal.as_ref().map(|conformal| mercer::sets_digest(model, conformal))
+}
+
 /// The format of that name.
 pub fn format(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)

@@ -105,6 +105,11 @@ pub enum QueryError {
     /// Prediction sets of a machine without targets.
     #[error("prediction sets need targets: classes, or values of a regression; novelty has none")]
     NoSets,
+    /// Prediction sets whose calibration is that of a file, which nobody vouches for.
+    #[error(
+        "the prediction sets were calibrated elsewhere: their quantile is a number of the file, and was not tested here"
+    )]
+    UntestedSets,
     /// A score of a class, or of two, that the machine does not have.
     #[error(
         "the machine has no score of that class: one-vs-one scores are of two different classes, one-vs-rest scores of one class \
@@ -160,6 +165,7 @@ impl QueryError {
             | Self::NotAttributable { .. }
             | Self::ScaledByRow { .. }
             | Self::NoSets
+            | Self::UntestedSets
             | Self::NoScoreOfClass => {}
         }
         self

@@ -50,13 +50,16 @@ impl Plan {
     /// regression widens its intervals by as much at most.
     ///
     /// # Errors
-    /// As [`Plan::decide`], or for a novelty machine.
+    /// As [`Plan::decide`], for a novelty machine, or for a calibration that is not believed ([`Conformal::is_believed`]).
     pub fn predict_sets(
         &self,
         rows: &Matrix,
         conformal: &Conformal,
         tolerance: Option<f64>,
     ) -> Result<Vec<SetDecision>, QueryError> {
+        if !conformal.is_believed() {
+            return Err(QueryError::UntestedSets);
+        }
         let (output, quantile) = (self.exact_stage().machine().output(), conformal.quantile());
         let proved =
             QueryOptions { require: Require::Certified, tolerance, ..QueryOptions::default() };
@@ -64,7 +67,9 @@ impl Plan {
             Output::Novelty => Err(QueryError::NoSets),
             Output::Value => {
                 let decisions = self.decide_with(rows, &proved)?.decisions;
-                Ok(decisions.iter().map(|decision| interval(decision, quantile)).collect())
+                // No residual is below 0, whatever a file says.
+                let half = if quantile > 0.0 { quantile } else { 0.0 };
+                Ok(decisions.iter().map(|decision| interval(decision, half)).collect())
             }
             Output::Classes { .. }
                 if quantile >= 0.0 && self.exact_stage().machine().scores().len() == 1 =>

@@ -95,18 +95,21 @@ class Model(QueryMixin, FittedEstimator):
         this user before), ``verified`` (when it was loaded), ``not verified`` (some stages are left out) or ``trusted``."""
         return self._model.verification
 
-    def verify(self, X_sample=None):
-        """Verifies the plan of a model that comes from elsewhere, and remembers the result for this user.
+    def verify(self, X_sample=None, y_sample=None):
+        """Verifies the plan and the prediction sets of a model that comes from elsewhere, and remembers the result for this user.
 
         Parameters
         ----------
         X_sample : array-like or sparse matrix, optional
             Queries like those of later use, unknown to whoever made the file: the calibration is tested on them.
+        y_sample : array-like, optional
+            Their targets: prediction sets are tested on both. They hold if they cover as many of these rows as it takes to
+            promise their coverage; of honest sets about every second test says no, and ``conformalize`` calibrates them then.
 
         Returns
         -------
         Model
-            The same machine with all stages that are verified; ``verification_`` has the report.
+            The same machine with all stages that are verified, and prediction sets that hold; ``verification_`` has the report.
 
         Raises
         ------
@@ -114,7 +117,10 @@ class Model(QueryMixin, FittedEstimator):
             If a constant that a certificate rests on, or the calibration, is wrong.
         """
         sample = None if X_sample is None else self._prepare_rows(X_sample)
-        compiled, report = self._model.verify(sample, self._threads())
+        if y_sample is not None and sample is None:
+            raise ValueError("y_sample needs X_sample: the rows that have these targets")
+        targets = None if y_sample is None else self._targets(y_sample)
+        compiled, report = self._model.verify(sample, targets, self._threads())
         return self._with_compiled(compiled, verification_=json.loads(report))
 
     @property

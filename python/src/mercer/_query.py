@@ -315,13 +315,16 @@ class QueryMixin:
         True
         """
         rows = self._prepare_rows(X)
+        found = self._compiled().conformalize(rows, self._targets(y), float(coverage))
+        return self._conformalized(found)
+
+    def _targets(self, y):
+        """Positions of classes, or values, as the machine takes them."""
         y = np.asarray(y)
         if y.ndim != 1:
             raise ValueError(f"y has {y.ndim} dimensions; it must have one")
         names = getattr(self, "_by_position", getattr(self, "classes_", None))
-        targets = y if names is None else _positions(names, y)
-        found = self._compiled().conformalize(rows, [float(target) for target in targets], float(coverage))
-        return self._conformalized(found)
+        return [float(target) for target in (y if names is None else _positions(names, y))]
 
     def _conformalized(self, compiled):
         self._model = compiled

@@ -1,17 +1,20 @@
 //! `mercer inspect`: what a model file contains.
 
-use mercer::machine::{Machine, Model, Output, Parent, Probabilities, Scheme, Score, Tuning};
+use mercer::machine::{
+    Conformal, Machine, Model, Output, Parent, Probabilities, Scheme, Score, Tuning,
+};
 use mercer::query::Plan;
 use serde_json::{Value, json};
 
-use super::trust::PlanState;
+use super::trust::{self, PlanState, sets_state};
 use super::{compile, describe, features, live_columns, load, tune};
 use crate::args::Inspect;
 use crate::console::Console;
 use crate::failure::DONE;
 
 pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
-    let model = load(&inspect.model, console)?;
+    let mut model = load(&inspect.model, console)?;
+    model.conformal = trust::sets(&model, inspect.plan);
     let state = PlanState::of(&model, inspect.plan);
     if console.json {
         let mut object = object(&model);
@@ -23,6 +26,9 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         print_plan(&model);
         if let Some(state) = &state {
             println!("  verification   {state}");
+        }
+        if let Some(conformal) = &model.conformal {
+            println!("  sets           {}", describe_sets(conformal));
         }
         print_origin(&model);
     }
@@ -102,7 +108,11 @@ fn object(model: &Model) -> Value {
         "calibration": fitted.and_then(|plan| plan.calibration.as_ref()).map(compile::value),
         "tuning": fitted.and_then(|plan| plan.tuning.as_deref()).map(Tuning::to_json),
         "zero_based": model.input.zero_based,
-        "conformal": model.conformal.as_ref().map(tune::sets::object),
+        "conformal": model.conformal.as_ref().map(|conformal| {
+            let mut object = tune::sets::object(conformal);
+            object["state"] = json!(sets_state(conformal));
+            object
+        }),
         "kept_rows": model.training.as_ref().map(|kept| kept.examples().rows()),
     })
 }
@@ -184,6 +194,17 @@ fn print_origin(model: &Model) {
         ),
         None => println!("  note           the supports are rows of the training data"),
     }
+}
+
+/// The calibration of prediction sets, and what is known of it.
+fn describe_sets(conformal: &Conformal) -> String {
+    let (coverage, rows) = (conformal.coverage(), conformal.rows());
+    let state = match sets_state(conformal) {
+        "known" => "calibrated or tested by this user",
+        "not verified" => "not verified; see `mercer verify --sample`",
+        other => other,
+    };
+    format!("coverage {coverage}, calibrated on {rows} rows; {state}")
 }
 
 /// At most ten names.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::Context;
-use mercer::machine::{Model, PlanSections};
+use mercer::machine::{Conformal, Model, PlanSections};
 use mercer::query::{KnownPlans, LeftOut, Plan, PlanTrust};
 use serde_json::{Value, json};
 
@@ -77,6 +77,38 @@ pub(super) fn remember(
             ));
             None
         }
+    }
+}
+
+/// The calibration of a model's prediction sets, believed by the flag, or if this user made or tested it.
+pub(super) fn sets(model: &Model, flags: PlanFlags) -> Option<Conformal> {
+    let stored = model.conformal?;
+    if flags.trust_plan {
+        return Some(stored.vouched());
+    }
+    KnownPlans::of_user().map_or(Some(stored), |known| known.sets(model))
+}
+
+/// Remembers the prediction sets of a model for this user, if they are this user's; returns where.
+pub(super) fn remember_sets(model: &Model, console: &Console) -> Option<KnownPlans> {
+    let known = KnownPlans::of_user()?;
+    match known.remember_sets(model) {
+        Ok(()) => Some(known),
+        Err(error) => {
+            let folder = known.folder().display();
+            console
+                .warn(&format!("{folder}: {error}; the prediction sets could not be remembered"));
+            None
+        }
+    }
+}
+
+/// What is known of the prediction sets of a file, in the words of [`PlanState`].
+pub(super) fn sets_state(conformal: &Conformal) -> &'static str {
+    match (conformal.is_of_user(), conformal.is_believed()) {
+        (true, _) => "known",
+        (false, true) => "trusted by flag",
+        (false, false) => "not verified",
     }
 }
 

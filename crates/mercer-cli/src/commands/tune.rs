@@ -56,6 +56,7 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
     if let Some(sections) = &tuned.plan {
         trust::remember(sections, PlanTrust::Everything, console);
     }
+    trust::remember_sets(&tuned, console);
     let tuning = tuned.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
     let tuning = tuning.context("a tuned plan has a record")?;
     if let Some(path) = &arguments.report {

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::common::{Folder, SMALL, refused};
 
 /// Every option that names an output file. `BAD` is read, and no reader accepts it.
-const WRITERS: [&str; 20] = [
+const WRITERS: [&str; 22] = [
     "import M -o OUT",
     "export M -o OUT",
     "train BAD -o OUT",
@@ -16,6 +16,7 @@ const WRITERS: [&str; 20] = [
     "search BAD --svg OUT",
     "search BAD --journal OUT",
     "predict M BAD -o OUT",
+    "predict M BAD --sets -o OUT",
     "convert BAD OUT --format csv",
     "convert BAD ok.csv --split 0.5 --rest OUT",
     "convert BAD ok.npy --labels-output OUT",
@@ -25,6 +26,7 @@ const WRITERS: [&str; 20] = [
     "compress M --sample BAD -o OUT",
     "compress M --sample BAD -o ok --svg OUT",
     "explain M BAD --svg OUT",
+    "explain M BAD --attribute --report OUT",
     "svm-train BAD OUT",
     "svm-predict BAD M OUT",
 ];

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::common::Folder;
 use crate::guide::table;
+use crate::json::check;
 
 /// A user of his own: the command with a cache folder that nobody else has.
 struct User<'a>(&'a Folder, &'static str);
@@ -170,4 +171,76 @@ fn a_calibrated_plan_of_a_stranger_is_tested_before_it_is_used() {
     assert!(said.contains("calibration    wrong: 1000 disagreements in 1000 queries"), "{said}");
     let (theirs, _) = third.object(&["predict", &fast, &queries]);
     assert_eq!(theirs["certainties"]["calibrated"], 0, "what is wrong is not remembered");
+}
+
+/// A model with prediction sets of a user, and its file with another quantile.
+fn with_sets(folder: &Folder, maker: &User<'_>) -> (String, String) {
+    let train = folder.write("train.csv", &table(200, 0, false));
+    let sample = folder.write("sample.csv", &table(600, 1000, false));
+    let (model, sets) = (folder.path("m.mercer"), folder.path("sets.mercer"));
+    maker.object(&["train", &train, "-o", &model, "--kernel", "rbf(gamma=1)"]);
+    let tune = ["tune", &model, "--sample", &sample, "--time-limit", "2s", "-o", &sets];
+    maker.object(&[&tune[..], &["--coverage", "0.9"]].concat());
+    let bytes = fs::read(&sets).unwrap();
+    // The header is JSON within JSON: `"conformal":{...,"quantile":0.5}` with escaped quotes.
+    let find = |word: &[u8], from: usize| {
+        from + bytes[from..].windows(word.len()).position(|at| at == word).expect("the key")
+    };
+    let from = find(br#"quantile\":"#, find(b"conformal", 0)) + br#"quantile\":"#.len();
+    let end = find(b"}", from);
+    let other = format!("{:1$}", -9, end - from);
+    let forged = [&bytes[..from], other.as_bytes(), &bytes[end..]].concat();
+    let path = folder.path("forged.mercer");
+    fs::write(&path, forged).unwrap();
+    (sets, path)
+}
+
+#[test]
+fn prediction_sets_of_a_stranger_are_tested_before_they_are_used() {
+    let folder = Folder::new();
+    let (maker, other) = (User(&folder, "maker"), User(&folder, "other"));
+    let (sets, forged) = with_sets(&folder, &maker);
+    let queries = folder.write("q.csv", &table(300, 5000, false));
+    let ask = |model: &str| ["predict", model, &queries, "--sets"].map(str::to_owned);
+    let ask = |user: &User<'_>, model: &str| {
+        let words = ask(model);
+        user.code(&words.each_ref().map(String::as_str))
+    };
+    assert_eq!(ask(&maker, &sets).0, Some(0));
+    // A forged quantile is not believed of anybody, not even by the maker of the file that it was.
+    for (user, model) in [(&maker, &forged), (&other, &forged), (&other, &sets)] {
+        let (code, said) = ask(user, model);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("calibrated elsewhere") && said.contains("mercer verify"), "{said}");
+        let (object, _) = user.object(&["inspect", model]);
+        assert_eq!(object["conformal"]["state"], "not verified");
+    }
+    assert_eq!(maker.object(&["inspect", &sets]).0["conformal"]["state"], "known");
+    let (_, said) = other.object(&["predict", &forged, &queries, "--sets", "--trust-plan"]);
+    assert!(said.contains("prediction sets are believed without a test"), "{said}");
+    // Without a sample nothing is tested; a forged one fails on any sample.
+    let (code, said) = other.code(&["verify", &forged]);
+    assert_eq!(code, Some(4), "{said}");
+    let sample = folder.write("fresh.csv", &table(500, 20_000, false));
+    let found = other.run(&["verify", &forged, "--sample", &sample, "--json"]);
+    assert_eq!(found.status.code(), Some(4));
+    let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+    check("verify", &found);
+    assert_eq!(
+        (&found["sets_test"]["holds"], &found["verified"]),
+        (&false.into(), &"constants".into())
+    );
+    assert_eq!(found["sets_test"]["needed"], 451, "of 500 rows for 0.9");
+    assert_eq!(ask(&other, &forged).0, Some(1));
+    // Honest sets hold on about every second sample; which of them is decided by the seeds of the rows.
+    let holds = (0..40).find(|seed| {
+        let sample = folder.write("fresh.csv", &table(500, 20_000 + 1000 * seed, false));
+        let found = other.run(&["verify", &sets, "--sample", &sample, "--json"]);
+        let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+        found["sets_test"]["holds"] == true
+    });
+    assert!(holds.is_some());
+    assert_eq!(ask(&other, &sets).0, Some(0));
+    assert_eq!(other.object(&["inspect", &sets]).0["conformal"]["state"], "known");
+    assert_eq!(ask(&other, &forged).0, Some(1));
 }

@@ -1,10 +1,10 @@
 //! Prediction sets: their coverage on fresh rows, plans that decide them by ranges, and refusals.
 
-use mercer_compile::{CompileError, Compiler, conformal_split, conformalize};
+use mercer_compile::{CompileError, Compiler, conformal_split, conformalize, retest_conformal};
 use mercer_data::Matrix;
 use mercer_data::synthetic::normal;
-use mercer_machine::{Answer, Machine, Output};
-use mercer_query::{Certainty, Plan, PredictionSet};
+use mercer_machine::{Answer, Conformal, Machine, Output};
+use mercer_query::{Certainty, Plan, PredictionSet, QueryError};
 use mercer_testkit::{generate, machines};
 
 /// Targets that scores tell of, but not surely: the class with the largest margin after noise, or the value with noise.
@@ -140,4 +140,33 @@ fn a_sample_is_cut_into_disjoint_parts_by_the_seed() {
     assert_eq!(conformal_split(90, 0.9, 7).unwrap(), (own, rest));
     assert_eq!(conformal_split(110, 0.99, 7).unwrap().0.len(), 99);
     assert!(conformal_split(50, 0.99, 7).unwrap_err().to_string().contains("99 are needed"));
+}
+
+/// A stored quantile holds on a sample exactly where it is at least the quantile that the sample gives itself.
+#[test]
+fn stored_sets_hold_where_the_sample_itself_would_promise_them() {
+    let mut held = 0;
+    for seed in 0..60 {
+        let machine = problem(&Output::Value, 1000 + seed);
+        let rows = |seed: u64| {
+            let rows = generate::dense(199, 3, seed);
+            let targets = targets(&machine, &rows, seed);
+            (rows, targets)
+        };
+        let ((one, own), (other, theirs)) = (rows(seed), rows(seed + 500));
+        let stored = conformalize(&machine, &one, &own, 0.9).unwrap().conformal;
+        let fresh = conformalize(&machine, &other, &theirs, 0.9).unwrap().conformal;
+        let test = retest_conformal(&machine, &other, &theirs, &stored).unwrap();
+        assert_eq!((test.rows, test.needed), (199, 180));
+        assert_eq!(test.holds(), stored.quantile() >= fresh.quantile(), "{seed}: {test:?}");
+        held += usize::from(test.holds());
+        // What a stranger would like to be believed.
+        let forged = Conformal::from_parts(0.9, 199, stored.quantile() / 3.0).unwrap();
+        assert!(!retest_conformal(&machine, &other, &theirs, &forged).unwrap().holds(), "{seed}");
+        let found = Plan::exact(&machine).predict_sets(&one, &forged, None);
+        assert_eq!(found, Err(QueryError::UntestedSets));
+        assert!(Plan::exact(&machine).predict_sets(&one, &forged.vouched(), None).is_ok());
+    }
+    // Five standard deviations of 60 coins.
+    assert!((10..=50).contains(&held), "{held}");
 }

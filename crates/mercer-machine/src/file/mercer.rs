@@ -7,7 +7,7 @@ mod read;
 mod write;
 
 use super::Format;
-pub(super) use write::{machine_digest as digest, plan_digest};
+pub(super) use write::{machine_digest as digest, plan_digest, sets_digest};
 
 pub(super) static FORMAT: Format = Format {
     name: "mercer",

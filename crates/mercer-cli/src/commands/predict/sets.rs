@@ -8,7 +8,7 @@ use anyhow::Context;
 use mercer::data::read::Chunks;
 use mercer::data::write::AtomicFile;
 use mercer::machine::{Answer, ClassName, Conformal, Model};
-use mercer::query::{Certainty, PredictionSet, QueryOptions, SetDecision};
+use mercer::query::{Certainty, PredictionSet, QueryError, QueryOptions, SetDecision};
 use mercer_report::printable;
 use serde_json::{Value, json};
 
@@ -39,18 +39,14 @@ pub(super) fn run(
     stop: &StopSignal,
     console: &Console,
 ) -> anyhow::Result<u8> {
-    let conformal = model.conformal.with_context(|| {
-        format!(
-            "{}: the model has no prediction sets; `mercer tune --coverage 0.9` calibrates them on a sample",
-            predict.model.display()
-        )
-    })?;
+    let conformal = believed(predict, model, console)?;
     let plan = trust::load(&predict.model, model, predict.plan, console)?;
     let tolerance = predict.query.value_tolerance.or(QueryOptions::of(model).tolerance);
     let source = || predict.input.data.display().to_string();
-    let mut writer = Writer::open(predict, console)?;
+    let format = SetFormat::of(predict)?;
     let mut chunks =
         Queries::open(&predict.input.data, input_options(&predict.input), model, console)?;
+    let mut writer = Writer::open(predict, format, console)?;
     let mut tally = SetTally::default();
     while let Some(chunk) = chunks.next_chunk(4096).with_context(source)? {
         stop.check()?;
@@ -72,6 +68,29 @@ pub(super) fn run(
         console.summary(&tally.sentence(&conformal));
     }
     Ok(DONE)
+}
+
+/// The calibration of the model, if sets may be made with it.
+fn believed(predict: &Predict, model: &Model, console: &Console) -> anyhow::Result<Conformal> {
+    let name = predict.model.display();
+    let conformal = trust::sets(model, predict.plan).with_context(|| {
+        format!(
+            "{name}: the model has no prediction sets; `mercer tune --coverage 0.9` calibrates them on a sample"
+        )
+    })?;
+    if !conformal.is_believed() {
+        anyhow::bail!(
+            "{name}: {}; `mercer verify --sample DATA` tests them on rows with targets, `mercer tune --coverage` calibrates \
+             them again, --trust-plan believes them",
+            QueryError::UntestedSets
+        );
+    }
+    if !conformal.is_of_user() {
+        console.warn(&format!(
+            "{name}: its prediction sets are believed without a test (--trust-plan)"
+        ));
+    }
+    Ok(conformal)
 }
 
 impl SetTally {
@@ -123,7 +142,7 @@ impl SetTally {
 /// Where sets go: a file that appears when it is complete, standard output, or nowhere.
 struct Writer {
     sink: Option<SetSink>,
-    is_jsonl: bool,
+    format: SetFormat,
 }
 
 enum SetSink {
@@ -134,17 +153,30 @@ enum SetSink {
     File(Box<AtomicFile>),
 }
 
-impl Writer {
-    fn open(predict: &Predict, console: &Console) -> anyhow::Result<Self> {
+/// How sets are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SetFormat {
+    Csv,
+    Jsonl,
+}
+
+impl SetFormat {
+    fn of(predict: &Predict) -> anyhow::Result<Self> {
         let ending = predict.output.as_ref().and_then(|path| path.extension());
-        let is_jsonl = match predict.format {
-            Some(OutputFormat::Jsonl) => true,
-            Some(OutputFormat::Csv) => false,
+        Ok(match predict.format {
+            Some(OutputFormat::Jsonl) => Self::Jsonl,
+            Some(OutputFormat::Csv) => Self::Csv,
             Some(OutputFormat::Libsvm) => {
                 anyhow::bail!("--sets writes csv or jsonl: LIBSVM's format has one label a line")
             }
-            None => ending.is_some_and(|ending| ending == "jsonl"),
-        };
+            None if ending.is_some_and(|ending| ending == "jsonl") => Self::Jsonl,
+            None => Self::Csv,
+        })
+    }
+}
+
+impl Writer {
+    fn open(predict: &Predict, format: SetFormat, console: &Console) -> anyhow::Result<Self> {
         let sink = match &predict.output {
             Some(path) if !is_standard(path) => {
                 let file = AtomicFile::create(path).with_context(|| path.display().to_string())?;
@@ -154,8 +186,8 @@ impl Writer {
             None if console.json => None,
             None => Some(SetSink::Terminal),
         };
-        let mut writer = Self { sink, is_jsonl };
-        if !is_jsonl {
+        let mut writer = Self { sink, format };
+        if format == SetFormat::Csv {
             let id = if predict.input.id.is_some() { "id," } else { "" };
             writer.write(&format!("row,{id}set,certainty,cost"))?;
         }
@@ -173,7 +205,7 @@ impl Writer {
         let names = |positions: &[usize]| -> Vec<String> {
             positions.iter().map(|class| classes[*class].to_string()).collect()
         };
-        if self.is_jsonl {
+        if self.format == SetFormat::Jsonl {
             let mut object = json!({ "row": row, "certainty": word, "cost": cost });
             match &set.set {
                 PredictionSet::Classes(positions) => object["set"] = json!(names(positions)),

@@ -14,7 +14,8 @@ use super::header::{FileHeader, OutputText, PlanText, ScalingText};
 use super::kept_rows;
 use super::{KEY, VERSION};
 use crate::{
-    Array, Curve, Machine, MachineError, Model, PlanSections, Probabilities, Score, Spacing,
+    Array, Conformal, Curve, Input, Machine, MachineError, Model, PlanSections, Probabilities,
+    Score, Spacing,
 };
 
 /// Named arrays, as little-endian bytes.
@@ -140,6 +141,20 @@ pub(in crate::file) fn plan_digest(plan: &PlanSections) -> String {
     digest(named.chain(texts))
 }
 
+/// SHA-256 over what prediction sets rest on: their calibration, the machine, and what its rows go through before it.
+pub(in crate::file) fn sets_digest(model: &Model, conformal: &Conformal) -> String {
+    let mut arrays = ArrayWriter(Vec::new());
+    input_arrays(&model.input, &mut arrays);
+    arrays.f64s("conformal", &[conformal.coverage(), conformal.quantile()]);
+    arrays.bytes("conformal rows", &conformal.rows().to_le_bytes());
+    let machine = machine_digest(&model.machine);
+    let scaling = model.input.scaling.as_ref().map(|scaling| scaling.spec().to_string());
+    let scaling = scaling.unwrap_or_default();
+    let texts = [("machine", machine.as_bytes()), ("scaling", scaling.as_bytes())];
+    let named = arrays.0.iter().map(|(name, _, _, bytes)| (name.as_str(), bytes.as_slice()));
+    digest(named.chain(texts))
+}
+
 fn letter(score: &Score) -> char {
     match score {
         Score::Expansion { .. } => 'e',
@@ -183,17 +198,7 @@ fn arrays(model: &Model) -> ArrayWriter {
         Some(Probabilities::Curves(curves)) => curve_arrays(curves, &mut arrays),
         None => {}
     }
-    match model.input.scaling.as_ref().map(Scaling::map) {
-        Some(Map::Affine { centres, factors }) => {
-            arrays.f64s("input/scaling/centres", centres);
-            arrays.f64s("input/scaling/factors", factors);
-        }
-        Some(Map::Quantiles { knots, .. }) => arrays.f64s("input/scaling/knots", knots),
-        Some(Map::UnitNorm(_)) | None => {}
-    }
-    if let Some(means) = &model.input.means {
-        arrays.f64s("input/means", means);
-    }
+    input_arrays(&model.input, &mut arrays);
     if let Some(plan) = &model.plan {
         plan_arrays(plan, &mut arrays);
     }
@@ -201,6 +206,20 @@ fn arrays(model: &Model) -> ArrayWriter {
         kept_rows::write(rows, &mut arrays);
     }
     arrays
+}
+
+fn input_arrays(input: &Input, arrays: &mut ArrayWriter) {
+    match input.scaling.as_ref().map(Scaling::map) {
+        Some(Map::Affine { centres, factors }) => {
+            arrays.f64s("input/scaling/centres", centres);
+            arrays.f64s("input/scaling/factors", factors);
+        }
+        Some(Map::Quantiles { knots, .. }) => arrays.f64s("input/scaling/knots", knots),
+        Some(Map::UnitNorm(_)) | None => {}
+    }
+    if let Some(means) = &input.means {
+        arrays.f64s("input/means", means);
+    }
 }
 
 fn plan_arrays(plan: &PlanSections, arrays: &mut ArrayWriter) {
