@@ -1,6 +1,10 @@
 //! The C library as programs in C and C++ use it: the header, an example and a program of checks, with every compiler that
 //! is installed, under valgrind and the address sanitizer where they are.
 
+#![expect(unsafe_code, reason = "functions of the C interface are called as a C program does")]
+
+mod forged;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -97,14 +97,14 @@ struct Dense {
 impl Dense {
     fn new(rows: &Matrix, columns: usize) -> Self {
         let mut values = vec![0.0; rows.rows() * columns];
-        for (row, out) in rows.iter().zip(values.chunks_exact_mut(columns.max(1))) {
+        for (row, out) in rows.iter().zip(values.chunks_exact_mut(usize::max(columns, 1))) {
             row.write_dense(out);
         }
         Self { columns, values }
     }
 
     fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> + Clone {
-        self.values.chunks_exact(self.columns.max(1))
+        self.values.chunks_exact(usize::max(self.columns, 1))
     }
 }
 
@@ -288,7 +288,7 @@ fn explained(
         }
         ScoreChoice::Deciding => (winner, None),
         ScoreChoice::Class { class, against: None } if names.len() == 2 => {
-            (class, Some(1 - class.min(1)))
+            (class, Some(1 - usize::min(class, 1)))
         }
         ScoreChoice::Class { class, against } => (class, against),
     };
@@ -297,7 +297,7 @@ fn explained(
     let found = match against {
         _ if class >= names.len() => None,
         Some(against) if is_paired && class != against => {
-            let pair = (class.min(against), class.max(against));
+            let pair = (usize::min(class, against), usize::max(class, against));
             of_pair(pair.0, pair.1).map(|position| (position, class > against))
         }
         None if !is_paired => Some((class, false)),

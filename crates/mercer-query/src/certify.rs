@@ -160,12 +160,15 @@ mod tests {
     #[test]
     fn no_bound_is_decided_by_a_maximum_that_ignores_nan() {
         let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        let folder = std::fs::read_dir(source.join("certify")).unwrap();
-        let mut files: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
+        let of = |name: &str| std::fs::read_dir(source.join(name)).unwrap();
+        let folders = ["certify", "verify", "attribute"].into_iter().flat_map(of);
+        let mut files: Vec<_> = folders.map(|entry| entry.unwrap().path()).collect();
         // Folders hold tests.
         files.retain(|path| path.is_file());
-        files.extend(["certify.rs", "rounding.rs", "exact.rs"].map(|name| source.join(name)));
-        assert!(files.len() > 10);
+        let others =
+            ["certify.rs", "verify.rs", "attribute.rs", "rounding.rs", "exact.rs", "sets.rs"];
+        files.extend(others.map(|name| source.join(name)));
+        assert!(files.len() > 30, "{} files", files.len());
         for file in files {
             let text = std::fs::read_to_string(&file).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();

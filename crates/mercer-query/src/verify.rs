@@ -25,6 +25,7 @@ mod watch;
 
 use std::fmt;
 
+use mercer_kernel::bound::capped;
 use mercer_machine::{Machine, PlanSections, Section};
 use mercer_simd::Isa;
 
@@ -158,8 +159,8 @@ fn check_columns(exact: &Exact) -> Result<(), MeasureError> {
 fn kernel_value_cost(exact: &Exact) -> f64 {
     let supports = exact.machine().supports();
     let live = exact.packed().live_columns() as f64;
-    let nonzeros = supports.nonzeros() as f64 / supports.rows().max(1) as f64;
-    live.min(2.2 * nonzeros) + 40.0
+    let nonzeros = supports.nonzeros() as f64 / usize::max(supports.rows(), 1) as f64;
+    capped(live, 2.2 * nonzeros) + 40.0
 }
 
 /// What is known of a stage after a verification.

@@ -3,6 +3,7 @@
 mod audit;
 mod batch;
 mod deploy;
+mod forged;
 mod operation;
 mod page;
 mod remote;

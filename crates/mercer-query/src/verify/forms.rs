@@ -1,7 +1,7 @@
 //! Symmetric matrices and their decompositions: how far one is from the other, with the rounding of that measurement. How a
 //! decomposition is found is in `mercer_compile`.
 
-use mercer_kernel::bound::gamma;
+use mercer_kernel::bound::{gamma, largest};
 use mercer_simd::gemm_nt;
 
 /// A size as computed, and how far it may be off.
@@ -42,7 +42,7 @@ pub fn symmetric_product(size: usize, rows: usize, left: &[f64], right: &[f64]) 
 /// `||EE' - I||_F` of the rows of E, `columns` numbers each: off by at most `γ_(n+4) r`, each `|e_j|` being below 1.005
 /// wherever the defect is at most 0.01.
 pub fn defect(vectors: &[f64], columns: usize) -> Measured {
-    let rank = vectors.len() / columns.max(1);
+    let rank = vectors.len() / usize::max(columns, 1);
     let mut gram = vec![0.0; rank * rank];
     gemm_nt(rank, rank, columns, vectors, vectors, &mut gram);
     (0..rank).for_each(|j| gram[j * rank + j] -= 1.0);
@@ -75,14 +75,10 @@ pub fn residual(entries: &[f64], error: f64, values: &[f64], vectors: &[f64]) ->
 
 /// `||M||_F`, rounded up: fewer than 1e7 terms. No number if an entry is none.
 pub fn frobenius(matrix: &[f64]) -> f64 {
-    let (mut largest, mut is_number) = (0.0f64, true);
-    for value in matrix {
-        largest = largest.max(value.abs());
-        is_number &= !value.is_nan();
-    }
-    if !is_number {
+    if matrix.iter().any(|value| value.is_nan()) {
         return f64::NAN;
     }
+    let largest = largest(matrix.iter().map(|value| value.abs()));
     if largest == 0.0 || !largest.is_finite() {
         return largest;
     }

@@ -36,7 +36,7 @@ impl LiveRows {
         let shift = |column: &u32| centre.map_or(0.0, |centre| centre[*column as usize]);
         let shifts: Vec<f64> = live.iter().map(shift).collect();
         let mut values = vec![0.0; rows.rows() * live.len()];
-        for (row, out) in rows.iter().zip(values.chunks_exact_mut(live.len().max(1))) {
+        for (row, out) in rows.iter().zip(values.chunks_exact_mut(usize::max(live.len(), 1))) {
             write_live(row, live, out);
             out.iter_mut().zip(&shifts).for_each(|(value, shift)| *value -= shift);
         }
@@ -74,7 +74,7 @@ pub(super) fn write_live(row: Row<'_>, live: &[u32], out: &mut [f64]) {
 /// The transpose of a row-major matrix.
 pub fn transposed(matrix: &[f64], rows: usize, columns: usize) -> Vec<f64> {
     let mut out = vec![0.0; rows * columns];
-    for (row, values) in matrix.chunks_exact(columns.max(1)).enumerate() {
+    for (row, values) in matrix.chunks_exact(usize::max(columns, 1)).enumerate() {
         for (column, value) in values.iter().enumerate() {
             out[column * rows + row] = *value;
         }

@@ -125,7 +125,7 @@ impl ProductSums {
         let mut buffer = vec![0.0; live.len()];
         for first in (0..supports.rows()).step_by(LANES) {
             watch.step("sums of products", first, supports.rows())?;
-            let count = LANES.min(supports.rows() - first);
+            let count = usize::min(LANES, supports.rows() - first);
             for lane in 0..count {
                 write_live(supports.row(first + lane), live, &mut buffer);
                 for (value, place) in buffer.iter().zip(&mut columns) {

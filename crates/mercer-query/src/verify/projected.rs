@@ -17,7 +17,7 @@
 //! is positive semidefinite, which a Cholesky factorisation proves. The defect of the directions of the file alone is
 //! measured too, since it also bounds `||V V' - I||_2`.
 
-use mercer_kernel::bound::{UNIT, gamma};
+use mercer_kernel::bound::{self, UNIT, gamma};
 use mercer_machine::Section;
 use mercer_simd::gemm_nt;
 
@@ -85,7 +85,7 @@ impl Rests {
     /// - `V t_i`: `1.02 √d (γ_(n+4) |t_i| + o_i)`.
     pub fn new(rows: &LiveRows, stored: &ProjectedRows<'_>, spare: Spare) -> Self {
         let (m, n) = (rows.count, rows.columns);
-        let head = stored.supports.len() / m.max(1);
+        let head = stored.supports.len() / usize::max(m, 1);
         let mut rests = vec![0.0; m * n];
         gemm_nt(m, n, head, stored.supports, &transposed(stored.head, head, n), &mut rests);
         for (rest, z) in rests.iter_mut().zip(&rows.values) {
@@ -135,7 +135,7 @@ impl Rests {
 
     /// `T'W²T`, and how far it is off: `m` terms, so `γ_(m+8) ||WT||² + 2 ||WT|| ΔW + ΔW²`.
     pub fn gram(&self, columns: usize) -> (Vec<f64>, f64) {
-        let m = self.across.len() / columns.max(1);
+        let m = self.across.len() / usize::max(columns, 1);
         let mut gram = vec![0.0; columns * columns];
         gemm_nt(columns, columns, m, &self.across, &self.across, &mut gram);
         let Self { size, off, .. } = self;
@@ -170,7 +170,7 @@ impl Rests {
 
 /// The larger of two numbers, or none if one is none.
 fn larger(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+    if a.is_nan() || a > b { a } else { b }
 }
 
 /// What the factorisation of a verification needs beside the tail itself: it subtracts `γ_(n+16)` of the trace and the
@@ -260,7 +260,7 @@ impl TailBounds<'_> {
         let factors: Vec<f64> = of_head.chain(ahead.iter().map(|value| value - rest)).collect();
         let left = transposed(vectors, self.ahead, n);
         let mut right = left.clone();
-        for row in right.chunks_exact_mut(self.ahead.max(1)) {
+        for row in right.chunks_exact_mut(usize::max(self.ahead, 1)) {
             row.iter_mut().zip(&factors).for_each(|(x, factor)| *x *= factor);
         }
         let mut difference = forms::symmetric_product(n, self.ahead, &left, &right);
@@ -279,7 +279,7 @@ pub(crate) fn work(section: &Section, exact: &Exact) -> f64 {
     let (m, n) = (exact.packed().rows() as f64, exact.packed().live_columns() as f64);
     let length = |name: &str| section.f32s(name).map_or(0, <[f32]>::len) as f64;
     let (supports, vectors) = (length("supports"), length("vectors"));
-    let (head, ahead) = (supports / m.max(1.0), vectors / n.max(1.0));
+    let (head, ahead) = (supports / bound::larger(m, 1.0), vectors / bound::larger(n, 1.0));
     let rests = 2.0 * m * n * head + m * n * n + length("corrections") * m;
     rests + n * n * (n / 3.0 + ahead) + ahead * ahead * n
 }

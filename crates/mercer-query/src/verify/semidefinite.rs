@@ -1,7 +1,7 @@
 //! Proves that a symmetric matrix is positive semidefinite, by a Cholesky factorisation in f64. What the matrix means is
 //! up to the caller.
 
-use mercer_kernel::bound::gamma;
+use mercer_kernel::bound::{gamma, larger};
 use mercer_kernel::cholesky::{Cholesky, CholeskyError};
 
 use super::{Interrupted, Watch};
@@ -25,7 +25,7 @@ pub(super) fn is_semidefinite(
         if !value.is_finite() {
             return Ok(false);
         }
-        largest = largest.max(value.abs());
+        largest = larger(largest, value.abs());
     }
     if !(error >= 0.0 && largest < 1e300) {
         return Ok(false);

@@ -1,7 +1,7 @@
 //! The matrix of a degree-2 machine, for a fit of `spectral` and for its verification. The certificate is
 //! `certify/quadratic.rs`; eigenvectors are found in `mercer_compile`.
 
-use mercer_kernel::bound::gamma;
+use mercer_kernel::bound::{gamma, larger};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Machine, Score, Section};
 
@@ -77,7 +77,7 @@ impl QuadraticMatrix {
             write_live(machine.supports().row(*support as usize), live, &mut buffer);
             let values = buffer.iter().copied().chain([root]);
             let g = buffer.iter().map(|z| z * z).sum::<f64>() + constant;
-            longest = longest.max(g);
+            longest = larger(longest, g);
             if g < 1e-200 && buffer.iter().any(|z| *z != 0.0) {
                 return Err(unfit("a support is so short that its square underflows"));
             }

@@ -13,7 +13,7 @@
 //!   least `1.05² 2.02 1.03 8 2^-24 √k g |λ|_max > 1e-6 √k g |λ|_max`; so that is less than four of the eight.
 //! - `|l - |l| ê|` is allowed three units of `|l|`, `|m - |m| ê|` four of `|m|`, and each constant `ê_j·m` two of `|m|`.
 
-use mercer_kernel::bound::{UNIT, gamma};
+use mercer_kernel::bound::{UNIT, gamma, larger, largest};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Machine, Score, Section};
 
@@ -107,7 +107,7 @@ impl Cloud {
         let mut middle = vec![0.0; columns];
         let mut longest = 0.0f64;
         for row in rows.chunks_exact(columns) {
-            longest = longest.max(row.iter().map(|z| z * z).sum());
+            longest = larger(longest, row.iter().map(|z| z * z).sum());
             middle.iter_mut().zip(row).for_each(|(m, z)| *m += z / count as f64);
         }
         for row in rows.chunks_exact_mut(columns) {
@@ -132,12 +132,12 @@ impl Cloud {
     }
 
     fn far(&self) -> f64 {
-        self.lengths.iter().copied().fold(0.0, f64::max)
+        largest(self.lengths.iter().copied())
     }
 
     /// The radius that a fit takes.
     pub fn radius(&self) -> f64 {
-        (1.25 * self.far()).max(0.25 / self.width.sqrt())
+        larger(1.25 * self.far(), 0.25 / self.width.sqrt())
     }
 
     /// Bound on `|t|` of any query within a radius.
@@ -318,7 +318,7 @@ impl StoredForm {
         let n = matrix.entries.len().isqrt();
         let count = rows.values.len();
         let sign = if side == Side::Above { 1.0 } else { -1.0 };
-        let most = rows.values.iter().fold(tail.abs(), |most, value| most.max(value.abs()));
+        let most = rows.values.iter().fold(tail.abs(), |most, value| larger(most, value.abs()));
         if most.is_nan() || most > self.largest {
             return Ok(false);
         }
