@@ -266,4 +266,57 @@ mod tests {
             }
         }
     }
+
+    /// The bound by its formula, `min_ρ 4ρ/(ρ-1) ρ^(-2n) exp(c (A - 1)/2)`, with the functions of the standard library.
+    #[test]
+    fn what_a_rule_leaves_out_is_the_least_over_all_ellipses() {
+        for (nodes, spread) in
+            [(8_usize, 0.0), (8, 3.0), (32, 20.0), (64, 200.0), (512, 1000.0), (48, 1e5)]
+        {
+            let of = |excess: f64| {
+                let rho = 1.0 + excess;
+                let axis = f64::midpoint(rho, 1.0 / rho);
+                (4.0 * rho / (rho - 1.0)).ln() - 2.0 * nodes as f64 * rho.ln()
+                    + spread * (axis - 1.0) / 2.0
+            };
+            let least = (0..36).map(|k| of(0.02 * 1.35_f64.powi(k))).fold(f64::INFINITY, f64::min);
+            let found = ln_truncation(nodes, spread);
+            assert!(found >= least && found <= least + 2e-6, "{nodes} {spread}: {found} {least}");
+        }
+    }
+
+    #[test]
+    fn a_rule_is_chosen_by_what_it_leaves_out_of_the_product() {
+        for (columns, spread, ln_size) in
+            [(100, 30.0, 0.0), (400, 100.0, -5.0), (3000, 2500.0, 0.0)]
+        {
+            let (position, left) = choose(columns, spread, ln_size);
+            let bound = (ln_size + ln_truncation(SIZES[position], spread)).exp();
+            assert!(left >= bound && left <= bound * (1.0 + 1e-5), "{columns}: {left} {bound}");
+            assert!(position == SIZES.len() - 1 || left <= LN_NEGLIGIBLE.exp() * (1.0 + 1e-5));
+        }
+        // A rule of n nodes is exact for the product without the column itself, of degree 2n - 1.
+        for (columns, position) in [(1, 0), (16, 0), (17, 1), (1024, SIZES.len() - 1)] {
+            let wide = choose(columns, f64::MAX, 0.0);
+            assert_eq!(wide, (position, 0.0), "{columns} columns");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_none_leave_everything_out() {
+        for poison in [f64::NAN, f64::INFINITY] {
+            assert_eq!(ln_truncation(8, poison), f64::INFINITY);
+            for (spread, ln_size) in [(poison, 0.0), (1.0, poison), (poison, poison)] {
+                let (_, left) = choose(2000, spread, ln_size);
+                assert!(left.is_nan() || left == f64::INFINITY, "{spread} {ln_size}: {left}");
+            }
+        }
+        for tiny in [0.0, f64::from_bits(1), 1e-310] {
+            let (position, left) = choose(2000, tiny, 0.0);
+            let bound = ln_truncation(SIZES[position], tiny).exp();
+            assert!(left >= bound && ln_truncation(8, tiny) >= ln_truncation(8, 0.0), "{tiny}");
+        }
+        // A product that vanishes leaves nothing out.
+        assert_eq!(choose(2000, 1.0, f64::NEG_INFINITY), (0, 0.0));
+    }
 }

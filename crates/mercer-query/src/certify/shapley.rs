@@ -90,3 +90,143 @@ pub(crate) fn range(value: f64, error: f64) -> Interval {
     }
     Interval { low: f64::MIN, high: f64::MAX }
 }
+
+#[cfg(test)]
+mod tests {
+    use mercer_testkit::{Real, Wide};
+
+    use super::super::{Proved, inject};
+    use super::*;
+
+    /// An error as the range around 0 that it allows, widened as `range` does, for the checks of `inject`.
+    fn known(error: f64) -> Option<Proved> {
+        let error = error * (1.0 + 1e-9);
+        Proved::between(-error, error)
+    }
+
+    fn wide(number: f64) -> Wide {
+        Wide::from(number)
+    }
+
+    /// `(e^x - 1)` by its series, and the errors of exp.
+    fn factor_truth(&[error]: &[Wide; 1]) -> [Wide; 2] {
+        let grown = error + error * error / wide(2.0) + error * error * error / wide(6.0);
+        let exp = wide(EXP_RELATIVE_ERROR);
+        inject::around(Wide::ZERO, grown + exp * (Wide::ONE + grown))
+    }
+
+    #[test]
+    fn factors_of_exponents_that_are_wrong_are_within_their_error() {
+        let range = |[error]: [f64; 1]| known(factor_error(error));
+        inject::nothing_is_proved(["error"], [1e-12], range);
+        inject::subnormals_keep_the_truth([1e-12], range, factor_truth);
+        inject::every_term_counts([1e-12], range, factor_truth);
+        inject::every_term_counts([1e-4], range, factor_truth);
+        assert!(factor_error(1e-3).is_infinite());
+    }
+
+    const COLUMNS: usize = 30;
+    const NODES: usize = 64;
+
+    fn column([factors, common, truncated, size, a, b, of_a, of_b]: [f64; 8]) -> f64 {
+        ProductError::new(COLUMNS, NODES, factors, common, truncated).of_column(
+            size,
+            [a, b],
+            [of_a, of_b],
+        )
+    }
+
+    /// Products of `1 + e_k`: for each column the node, two roundings and that of the running product, then the weight and the
+    /// sum over nodes, with `e^x - 1` in place of its bound; three roundings of the contribution itself.
+    fn column_truth(numbers: &[Wide; 8]) -> [Wide; 2] {
+        let &[factors, common, truncated, size, a, b, of_a, of_b] = numbers;
+        // Four units of nodes and weights are what `quadrature` proves of its rules.
+        let roundings = wide(COLUMNS as f64 * 7.0 + 4.0 + NODES as f64 / 8.0 + 4.0);
+        let first = factors + common + roundings * wide(UNIT);
+        let relative = first + first * first / wide(2.0) + first * first * first / wide(6.0);
+        let difference = (a - b).abs();
+        let own = (a * of_a + b * of_b) * (Wide::ONE + relative);
+        // A factor that is taken to be zero is below `exp(-690)`.
+        let vanished = wide(2.17e-300) * wide(COLUMNS as f64);
+        let half = size * (difference * (relative + wide(3.0 * UNIT)) + own) + truncated + vanished;
+        inject::around(Wide::ZERO, half)
+    }
+
+    #[test]
+    fn contributions_of_products_are_within_their_error() {
+        let names =
+            ["factors", "common", "truncated", "size", "a", "b", "error of a", "error of b"];
+        let range = |numbers: [f64; 8]| known(column(numbers));
+        for ordinary in [
+            [1e-14, 1e-15, 1e-20, 0.5, 0.9, 0.3, 1e-15, 1e-16],
+            // Rounding of the products alone, what a rule leaves out alone, and own errors alone.
+            [1e-20, 1e-20, 1e-30, 0.5, 0.9, 0.3, 1e-20, 1e-20],
+            [1e-20, 1e-20, 1e-3, 1e-6, 0.9, 0.3, 1e-20, 1e-20],
+            [1e-20, 1e-20, 1e-30, 0.5, 0.9, 0.9, 1e-9, 1e-9],
+            [1e-4, 1e-4, 1e-30, 0.5, 0.9, 0.3, 1e-4, 1e-4],
+            // Products below the normal range.
+            [1e-15, 1e-15, 1e-310, 1e-299, 0.9, 0.3, 1e-15, 1e-15],
+        ] {
+            inject::nothing_is_proved(names, ordinary, range);
+            inject::subnormals_keep_the_truth(ordinary, range, column_truth);
+            inject::every_term_counts(ordinary, range, column_truth);
+        }
+        let far = [1e-2, 0.0, 0.0, 0.5, 0.9, 0.3, 0.0, 0.0];
+        assert!(column(far).is_infinite(), "{}", column(far));
+    }
+
+    fn power_truth(degree: u32, &[own, all]: &[Wide; 2]) -> [Wide; 2] {
+        let power = |exponent: u32| (0..exponent).fold(Wide::ONE, |power, _| power * all);
+        let p = f64::from(degree);
+        let steps = COLUMNS as f64 * (p + 6.0) + 8.0 * p;
+        let factorial: f64 = (1..=degree).map(f64::from).product();
+        // Each operation may be wrong by 2^-1075, and what follows multiplies by `p! (1 + all)^p` at most.
+        let lost = wide(f64::from_bits(1)) / wide(2.0) * wide(steps * factorial);
+        let grown = (0..degree).fold(Wide::ONE, |power, _| power * (Wide::ONE + all));
+        let size = wide(2.0 * p) * own * power(degree - 1);
+        inject::around(Wide::ZERO, inject::gamma(steps, UNIT) * size + lost * grown)
+    }
+
+    #[test]
+    fn contributions_of_powers_are_within_their_error() {
+        for degree in [1, 2, 3, 8] {
+            let range = |[own, all]: [f64; 2]| known(power_error(COLUMNS, degree, own, all));
+            let truth = |numbers: &[Wide; 2]| power_truth(degree, numbers);
+            for ordinary in [[0.5, 2.0], [1e-30, 1e-20], [1e-320, 1e-300]] {
+                inject::subnormals_keep_the_truth(ordinary, range, truth);
+                inject::every_term_counts(ordinary, range, truth);
+            }
+            inject::nothing_is_proved(["own", "all"], [0.5, 2.0], range);
+        }
+    }
+
+    #[test]
+    fn sums_of_contributions_are_within_their_error() {
+        let range = |[size]: [f64; 1]| known(sum_error(20, 8.0, size));
+        let truth = |&[size]: &[Wide; 1]| {
+            let lost = wide(f64::from_bits(1)) / wide(2.0) * wide(28.0);
+            inject::around(Wide::ZERO, inject::gamma(28.0, UNIT) * size + lost)
+        };
+        for ordinary in [3.0, 1e-300, 1e-320] {
+            inject::subnormals_keep_the_truth([ordinary], range, truth);
+            inject::every_term_counts([ordinary], range, truth);
+        }
+        inject::nothing_is_proved(["size"], [3.0], range);
+        assert!(sum_error(20, f64::NAN, 3.0).is_infinite());
+    }
+
+    #[test]
+    fn ranges_of_contributions_hold_both_ends_or_all_numbers() {
+        let proved = |[value, error]: [f64; 2]| {
+            let Interval { low, high } = range(value, error);
+            // All numbers: nothing is said.
+            if low == f64::MIN && high == f64::MAX { None } else { Proved::between(low, high) }
+        };
+        let truth = |&[value, error]: &[Wide; 2]| inject::around(value, error);
+        inject::nothing_is_proved(["value", "error"], [2.0, 1e-12], proved);
+        for ordinary in [[2.0, 1e-12], [2.0, 1.0], [1e-310, 1e-320]] {
+            inject::subnormals_keep_the_truth(ordinary, proved, truth);
+            inject::every_term_counts(ordinary, proved, truth);
+        }
+    }
+}
