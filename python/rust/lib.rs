@@ -19,7 +19,7 @@ mod trust;
 use pyo3::prelude::*;
 
 /// The compiled module; use `mercer` instead.
-#[pymodule]
+#[pymodule(gil_used = false)]
 mod _mercer {
     use pyo3::prelude::*;
 

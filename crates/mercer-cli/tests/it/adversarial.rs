@@ -237,3 +237,37 @@ fn labels_that_are_no_f64_numbers_survive_or_are_refused() {
     let values = folder.write("values.csv", "a,y\n1,007\n2,9007199254740993\n3,5\n4,8\n");
     done(&["train", &values, "--formulation", "epsilon_svr", "-o", &model, "--quiet"]);
 }
+
+#[test]
+fn prediction_sets_hold_adversarial_labels_and_no_control_characters_on_the_terminal() {
+    let folder = Folder::new();
+    let (data, model) = trained(&folder);
+    let sets = folder.path("sets.mercer");
+    let tune = ["tune", &model, "--sample", &data, "--trust-sample"];
+    done(&[&tune[..], &["--coverage", "0.5", "--time-limit", "2s", "-o", &sets]].concat());
+    let ask = ["predict", &sets, &data, "--label", "class", "--sets"];
+    for format in ["csv", "jsonl"] {
+        let output = mercer(&[&ask[..], &["--format", format]].concat());
+        assert!(output.status.success(), "{output:?}");
+        assert!(!acts(&output.stdout) && !acts(&output.stderr), "{output:?}");
+    }
+    let lines = done(&[&ask[..], &["--format", "jsonl", "-o", "-"]].concat());
+    let mut found: Vec<String> = lines
+        .lines()
+        .flat_map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["set"].as_array().unwrap().clone()
+        })
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    let mut expected = names();
+    expected.sort_unstable();
+    assert_eq!(found, expected, "the names themselves");
+    let file = folder.path("sets.csv");
+    done(&[&ask[..], &["-o", &file]].concat());
+    // It is read as a table: no name breaks a line.
+    let again = folder.path("again.csv");
+    done(&["convert", &file, &again, "--label", "certainty", "--id", "set", "--quiet"]);
+}

@@ -1,6 +1,9 @@
 //! The page at `/`: its files, its headers, and who may ask for it. What it does is tested in a browser (`cargo xtask test --only page`).
 
-use super::{Digits, Server};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use super::{Digits, Server, checked};
 
 /// Addresses that the index names.
 fn files(index: &str) -> Vec<String> {
@@ -80,4 +83,21 @@ fn requests_by_other_names_and_from_other_sites_are_refused() {
         );
     }
     assert_eq!(ask("evil.example", "", "/v2/health/live").status, 200);
+}
+
+#[test]
+fn play_tells_its_events_as_serve_does() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mercer"))
+        .args(["play", "--no-browser", "--listen", "127.0.0.1:0", "--json"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut said = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let first = checked(&said.next().expect("a line").unwrap());
+    assert_eq!(first["event"], "listening");
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let rest: Vec<String> = said.map(|line| checked(&line.unwrap())["event"].to_string()).collect();
+    assert!(rest.iter().any(|name| name.contains("stop")), "{rest:?}");
+    assert!(child.wait().unwrap().success());
 }
