@@ -105,7 +105,7 @@ impl Plan {
             let classes = if is_first(decision) { vec![0, 1] } else { vec![1] };
             let first = &above[row];
             sets[row] = SetDecision {
-                certainty: decision.certainty.max(first.certainty),
+                certainty: Ord::max(decision.certainty, first.certainty),
                 cost: Cost {
                     multiply_adds: first.cost.multiply_adds + decision.cost.multiply_adds,
                 },

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::common::{Folder, SMALL, refused};
 
 /// Every option that names an output file. `BAD` is read, and no reader accepts it.
-const WRITERS: [&str; 22] = [
+const WRITERS: [&str; 21] = [
     "import M -o OUT",
     "export M -o OUT",
     "train BAD -o OUT",
@@ -26,7 +26,6 @@ const WRITERS: [&str; 22] = [
     "compress M --sample BAD -o OUT",
     "compress M --sample BAD -o ok --svg OUT",
     "explain M BAD --svg OUT",
-    "explain M BAD --attribute --report OUT",
     "svm-train BAD OUT",
     "svm-predict BAD M OUT",
 ];
