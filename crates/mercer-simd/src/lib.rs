@@ -26,6 +26,7 @@ mod compensated;
 pub mod factors;
 mod integrals;
 mod isa;
+mod kernel_rows;
 mod logistic;
 mod maths;
 mod maths32;
@@ -54,6 +55,7 @@ pub use compact::{NO_ROW, compact};
 pub use compensated::{CompensatedSums, subtract_rows};
 pub use integrals::{QuadratureRule, product_integrals};
 pub use isa::Isa;
+pub use kernel_rows::{add_rows, weighted_sum};
 pub use logistic::logistic;
 pub use maths::{
     EXP_RELATIVE_ERROR, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, distance1, exp1, gaussian1, ln1,

@@ -7,17 +7,20 @@
 //! are already inside F, so they need not be in W, and nothing between W and the other rows is computed.
 //! Before it ends, f is recomputed from β.
 //!
-//! `run` has the loop, `working_set` chooses W, `kmeans` cuts the rows of the first round. The public functions are
+//! `run` has the loop, `working_set` chooses W, `kmeans` cuts the rows of the first round, `factor` solves a working set
+//! over a low-rank factor, `sums` keeps f. The public functions are
 //! the pieces of a round, for those who run rounds over rows that are not in one process.
 
 mod blocks;
 mod changes;
+mod factor;
 mod kmeans;
 mod landmarks;
 mod parts;
 mod rows;
 mod run;
 mod scores;
+mod sums;
 mod working_set;
 
 use mercer_spec::{Checked, Spec};
@@ -40,9 +43,13 @@ pub struct Decomposition {
     /// Examples in a working set, at most.
     working_set: usize,
     starts_by_clusters: bool,
+    /// Duality gap, relative to the objective, at which it ends before the tolerance is reached.
+    gap: f64,
     seed: u64,
     /// The solver of a working set.
-    inner: SolverRef,
+    smo: SolverRef,
+    /// Whether early working sets are solved over a low-rank factor.
+    uses_factor: bool,
 }
 
 impl Decomposition {
@@ -50,13 +57,15 @@ impl Decomposition {
         Self {
             working_set: checked.integer("working_set") as usize,
             starts_by_clusters: checked.spec("start").is_none_or(|word| word.name() == "kmeans"),
+            gap: checked.number("gap"),
             seed: checked.integer("seed") as u64,
-            inner: crate::solver("smo").expect("smo is registered"),
+            smo: crate::solver("smo").expect("smo is registered"),
+            uses_factor: checked.word("inner") == "low_rank",
         }
     }
 
-    fn inner(&self) -> &dyn GramSolver {
-        let Method::Gram(solver) = self.inner.method() else {
+    fn smo(&self) -> &dyn GramSolver {
+        let Method::Gram(solver) = self.smo.method() else {
             unreachable!("smo works on kernel values of pairs")
         };
         solver
@@ -67,8 +76,9 @@ impl Solver for Decomposition {
     fn spec(&self) -> Spec {
         Spec::new("decomposition")
             .set("working_set", self.working_set as f64)
-            .set("inner", "smo")
+            .set("inner", if self.uses_factor { "low_rank" } else { "smo" })
             .set("start", if self.starts_by_clusters { "kmeans" } else { "zero" })
+            .set("gap", self.gap)
             .set("seed", self.seed as f64)
     }
 

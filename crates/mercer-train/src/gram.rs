@@ -9,19 +9,26 @@ mod columns;
 mod kernel_sums;
 mod source;
 mod value;
+mod weighted_columns;
 
+use mercer_simd::Isa;
 use rayon::prelude::*;
 
 use cache::{Cache, RowKey};
 pub(crate) use columns::GramColumns;
 pub(crate) use kernel_sums::kernel_sums;
-pub(crate) use source::Source;
+pub(crate) use source::{F32_LIMIT, F32Rows, Source};
 pub(crate) use value::GramValue;
+pub(crate) use weighted_columns::WeightedColumns;
 
 /// Maximal number of values per segment of a cached row; a multiple of the chunk sizes in `columns.rs`.
 const SEGMENT: usize = 3072;
 /// Columns of the gradient that one task updates.
 const TASK_COLUMNS: usize = SEGMENT / 2;
+/// Values of longer rows are not in a near cache when a table is made of them.
+const LONG_ROW: usize = 2048;
+/// Rows of a table that one task computes.
+const TABLE_ROWS: usize = 128;
 
 /// Kernel rows over blocks of columns.
 #[derive(Debug)]
@@ -133,6 +140,12 @@ impl<'a> Gram<'a> {
     /// Square matrix of kernel values among examples; `columns` are their positions in the view. The rows must
     /// have been fetched.
     pub(crate) fn table(&mut self, view: &View, examples: &[u32], columns: &[u32]) -> Vec<f64> {
+        if let StoredRows::F32(store) = &self.rows
+            && self.source.has_cheap_values()
+            && store.width(view) > LONG_ROW
+        {
+            return computed_table(&self.source, examples);
+        }
         each!(self, store => store.table(view, examples, columns))
     }
 
@@ -185,6 +198,17 @@ impl<'a> Gram<'a> {
     }
 }
 
+/// The table computed again: the same bits as from cached rows, of which each value is in a cache line of its own.
+fn computed_table(source: &Source<'_>, examples: &[u32]) -> Vec<f64> {
+    let size = examples.len();
+    let columns = GramColumns::new(source, examples.to_vec(), false);
+    let mut table = vec![0.0; size * size];
+    let parts =
+        table.par_chunks_mut((TABLE_ROWS * size).max(1)).zip(examples.par_chunks(TABLE_ROWS));
+    parts.for_each(|(table, examples)| columns.fill(source, examples, table));
+    table
+}
+
 impl<T: GramValue> RowStore<T> {
     fn new(source: &Source<'_>, blocks: &[Vec<u32>], exact: bool, memory: usize) -> Self {
         let columns: Vec<GramColumns> =
@@ -193,6 +217,11 @@ impl<T: GramValue> RowStore<T> {
         let longest = columns.iter().map(GramColumns::len).max().unwrap_or(0);
         let cache = Cache::new(memory.saturating_sub(packed), longest.min(SEGMENT));
         Self { columns, cache }
+    }
+
+    /// Columns of a view.
+    fn width(&self, view: &View) -> usize {
+        view.blocks.iter().map(|block| self.columns[*block as usize].len()).sum()
     }
 
     fn capacity(&self, view: &View) -> usize {
@@ -294,6 +323,7 @@ impl<T: GramValue> RowStore<T> {
     }
 
     fn add(&self, view: &View, examples: &[u32], deltas: &[f64], k_beta: &mut [f64]) {
+        let isa = Isa::current();
         let mut rest = k_beta;
         for block in &view.blocks {
             let (own_columns, others) = rest.split_at_mut(self.columns[*block as usize].len());
@@ -305,7 +335,7 @@ impl<T: GramValue> RowStore<T> {
                     (task * TASK_COLUMNS / segment, task * TASK_COLUMNS % segment);
                 let inside = start..start + k_beta.len();
                 let rows: Vec<&[T]> = rows.iter().map(|row| &row[number][inside.clone()]).collect();
-                add_rows(&rows, deltas, k_beta);
+                mercer_simd::add_rows(isa, &rows, deltas, k_beta);
             });
         }
     }
@@ -325,27 +355,6 @@ impl<T: GramValue> RowStore<T> {
         if self.columns[block as usize].len() < rows.len() {
             self.columns[block as usize] = GramColumns::new(source, rows.clone(), exact);
             self.cache.remove_block(block);
-        }
-    }
-}
-
-/// `k_beta[c] += Σ_i deltas[i] rows[i][c]`, four rows at a time in the order given.
-fn add_rows<T: GramValue>(rows: &[&[T]], deltas: &[f64], k_beta: &mut [f64]) {
-    let length = k_beta.len();
-    let part = |row: usize| &rows[row][..length];
-    let fours = rows.len() / 4 * 4;
-    for first in (0..fours).step_by(4) {
-        let (a, b, c, d) = (part(first), part(first + 1), part(first + 2), part(first + 3));
-        let w = &deltas[first..first + 4];
-        for at in 0..length {
-            let sum = (w[0] * a[at].to_f64() + w[1] * b[at].to_f64())
-                + (w[2] * c[at].to_f64() + w[3] * d[at].to_f64());
-            k_beta[at] += sum;
-        }
-    }
-    for row in fours..rows.len() {
-        for (sum, value) in k_beta.iter_mut().zip(part(row)) {
-            *sum += deltas[row] * value.to_f64();
         }
     }
 }

@@ -26,6 +26,7 @@ use mercer_spec::{Checked, Spec};
 
 pub use approximation::ApproximationReport;
 pub(crate) use choice::choose;
+pub(crate) use factor_rows::FactorRows;
 pub use guard::GuardReport;
 pub use interior_systems::Systems;
 pub use polish::PolishReport;

@@ -273,7 +273,7 @@ pub fn train(
     training: &Training,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Trained, TrainError> {
-    let (chosen, reason) = choose_solver(&data.examples, kernel, formulation, training)?;
+    let (chosen, reason) = choose_solver(data, kernel, formulation, training)?;
     let training = chosen.as_ref();
     let mut control = training.control(observer);
     let problem = Problem::new(&data.examples, &data.targets, kernel, formulation, training)?;
@@ -321,7 +321,7 @@ fn run(problem: &Problem<'_>, control: &mut Control<'_>) -> Result<Trained, Trai
 
 /// The training with the solver that it will use, and why that one where `auto` chose it.
 pub(crate) fn choose_solver<'t>(
-    examples: &Matrix,
+    data: &Dataset,
     kernel: &KernelRef,
     formulation: &FormulationRef,
     training: &'t Training,
@@ -334,7 +334,7 @@ pub(crate) fn choose_solver<'t>(
     }
     chosen.check()?;
     let Method::Auto = chosen.solver.method() else { return Ok((chosen, None)) };
-    let (solver, reason) = low_rank::choose(examples, kernel, formulation, training);
+    let (solver, reason) = low_rank::choose(data, kernel, formulation, training);
     let chosen = training.clone().solver(solver);
     chosen.check()?;
     Ok((Cow::Owned(chosen), Some(reason)))

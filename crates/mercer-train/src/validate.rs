@@ -107,7 +107,7 @@ pub fn cross_validate(
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<Result<Validation, TrainError>>, TrainError> {
     let Some(first) = formulations.first() else { return Ok(Vec::new()) };
-    let (chosen, _) = choose_solver(&data.examples, kernel, first, training)?;
+    let (chosen, _) = choose_solver(data, kernel, first, training)?;
     let training = chosen.as_ref();
     if let Some(other) = formulations.iter().find(|other| other.goal() != first.goal()) {
         let (first, other) = (first.spec().to_string(), other.spec().to_string());

@@ -2,9 +2,9 @@
 
 use crate::common::Noise;
 use mercer_simd::{
-    BytePanels, EXP2_32_RELATIVE_ERROR, EXP32_RELATIVE_ERROR, Isa, codes, distance1_32,
+    BytePanels, EXP2_32_RELATIVE_ERROR, EXP32_RELATIVE_ERROR, Isa, add_rows, codes, distance1_32,
     distances32, exp1_32, exp2_1_32, exp32, gaussian_steps32, gaussian1_32, gaussian32, polynomial,
-    weighted_sums32,
+    weighted_sum, weighted_sums32,
 };
 
 #[test]
@@ -222,5 +222,41 @@ fn single_slices_have_the_bits_of_single_numbers() {
             polynomial(isa, &mut out, 0.03, -0.7, 3);
             assert_eq!(bits(&out), bits(&cubes));
         }
+    }
+}
+
+#[test]
+fn sums_over_kernel_rows_have_the_same_bits_on_every_instruction_set() {
+    let mut noise = Noise::new(54);
+    for (rows, length) in [(0, 5), (1, 1), (3, 17), (4, 16), (7, 100), (9, 385)] {
+        let values: Vec<Vec<f32>> = (0..rows)
+            .map(|_| (0..length).map(|_| noise.between(-1.0, 1.0) as f32).collect())
+            .collect();
+        let weights: Vec<f64> = (0..rows).map(|_| noise.between(-1.0, 1.0)).collect();
+        let exact: Vec<f64> = (0..length)
+            .map(|at| (0..rows).map(|row| weights[row] * f64::from(values[row][at])).sum())
+            .collect();
+        let views: Vec<&[f32]> = values.iter().map(Vec::as_slice).collect();
+        let added = |isa| {
+            let mut sums = vec![0.5; length];
+            add_rows(isa, &views, &weights, &mut sums);
+            sums
+        };
+        let specified = added(Isa::SCALAR);
+        let terms: Vec<f64> = (0..length).map(|_| noise.between(-1.0, 1.0)).collect();
+        for &isa in Isa::available() {
+            assert_eq!(added(isa), specified, "{isa}");
+            for row in &views {
+                let sum = weighted_sum(isa, row, &terms);
+                assert_eq!(
+                    sum.to_bits(),
+                    weighted_sum(Isa::SCALAR, row, &terms).to_bits(),
+                    "{isa}"
+                );
+                let plain: f64 = row.iter().zip(&terms).map(|(v, w)| f64::from(*v) * w).sum();
+                assert!((sum - plain).abs() < 1e-12 * length as f64);
+            }
+        }
+        assert!(specified.iter().zip(&exact).all(|(a, b)| (a - 0.5 - b).abs() < 1e-12));
     }
 }

@@ -101,21 +101,9 @@ pub(super) fn solve_changes_by(
     program: &Qp,
     options: &ChangeOptions,
 ) -> Result<Changes, TrainError> {
-    let lengths = [&program.lower, &program.upper, &program.linear].map(Vec::len);
-    let fits = rows.rows() == program.rows
-        && program.rows > 0
-        && program.len().is_multiple_of(program.rows)
-        && lengths == [program.len(); 3]
-        && program.groups.len() == program.len();
-    if !fits {
-        let found = program.rows;
-        let formulation = "the program of the changes".to_owned();
-        return Err(TrainError::TargetCount { formulation, rows: rows.rows(), found });
-    }
+    check_program(rows, program)?;
     let source = Source::new(kernel, rows);
-    if let Some(row) = source.diagonal.iter().position(|value| !value.is_finite()) {
-        return Err(TrainError::KernelNotFinite { row: row + 1, value: source.diagonal[row] });
-    }
+    source.check_diagonal()?;
     let mut gram = Gram::new(source, vec![(0..program.rows as u32).collect()], options.memory);
     let mut observer = |_: &crate::Progress| {};
     let mut control = Control::new(&mut observer, options.cancel.clone());
@@ -140,4 +128,20 @@ pub(super) fn solve_changes_by(
         peak_memory_bytes: gram.peak_bytes(),
         stop: solution.stop,
     })
+}
+
+/// Refuses a program that does not fit the rows.
+pub(super) fn check_program(rows: &Matrix, program: &Qp) -> Result<(), TrainError> {
+    let lengths = [&program.lower, &program.upper, &program.linear].map(Vec::len);
+    let fits = rows.rows() == program.rows
+        && program.rows > 0
+        && program.len().is_multiple_of(program.rows)
+        && lengths == [program.len(); 3]
+        && program.groups.len() == program.len();
+    if fits {
+        return Ok(());
+    }
+    let found = program.rows;
+    let formulation = "the program of the changes".to_owned();
+    Err(TrainError::TargetCount { formulation, rows: rows.rows(), found })
 }

@@ -1,17 +1,19 @@
 //! Where the rows of a training are: in memory, or in a temporary file of blocks ([`RowFile`]).
 //! The rounds over them are in `run`, the bytes of a block in `blocks`.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::sync::Mutex;
 
-use mercer_data::{Matrix, MatrixBuilder};
+use mercer_data::{LiveColumns, Matrix, MatrixBuilder};
 use mercer_kernel::KernelRef;
 use rayon::prelude::*;
 
 use super::blocks::RowBlock;
-use super::scores::WeightedSupports;
+use super::scores::RoundSupports;
 use crate::TrainError;
+use crate::gram::{F32_LIMIT, F32Rows, Source};
 use crate::row_source::RowSource;
 
 /// Rows that are shown or stored at once.
@@ -34,14 +36,17 @@ pub(crate) trait TrainingRows {
     /// If they cannot be read.
     fn each(&self, see: &mut dyn FnMut(&[u32], &Matrix)) -> Result<(), TrainError>;
 
+    /// How rows become f32 for kernel values; `None` where these need f64.
+    fn f32_rows(&self, kernel: &KernelRef) -> Option<F32Rows>;
+
     /// Adds the sums of all rows.
     ///
     /// # Errors
     /// If the rows cannot be read.
-    fn add_sums(&self, supports: &WeightedSupports, sums: &mut [f64]) -> Result<(), TrainError> {
+    fn add_sums(&self, supports: &RoundSupports<'_>, sums: &mut [f64]) -> Result<(), TrainError> {
         self.each(&mut |rows, block| {
             let mut found: Vec<f64> = rows.iter().map(|row| sums[*row as usize]).collect();
-            supports.add(block, &mut found);
+            supports.add_rows(|at| block.row(at), &mut found);
             rows.iter().zip(found).for_each(|(row, sum)| sums[*row as usize] = sum);
         })
     }
@@ -49,7 +54,7 @@ pub(crate) trait TrainingRows {
 
 /// Rows in memory.
 pub(super) struct MemoryRows<'r> {
-    pub(super) matrix: &'r Matrix,
+    pub(super) source: &'r Source<'r>,
     /// The example of each row.
     pub(super) examples: Vec<u32>,
 }
@@ -61,7 +66,7 @@ impl TrainingRows for MemoryRows<'_> {
 
     fn gather(&self, rows: &[u32]) -> Result<Matrix, TrainError> {
         let examples = rows.iter().map(|row| self.examples[*row as usize] as usize);
-        Ok(self.matrix.select(examples))
+        Ok(self.source.examples.select(examples))
     }
 
     fn each(&self, see: &mut dyn FnMut(&[u32], &Matrix)) -> Result<(), TrainError> {
@@ -72,8 +77,15 @@ impl TrainingRows for MemoryRows<'_> {
         Ok(())
     }
 
-    fn add_sums(&self, supports: &WeightedSupports, sums: &mut [f64]) -> Result<(), TrainError> {
-        supports.add_rows(|at| self.matrix.row(self.examples[at] as usize), sums);
+    fn f32_rows(&self, kernel: &KernelRef) -> Option<F32Rows> {
+        let Source { examples, centre, fits_f32, .. } = self.source;
+        let per_row = examples.nonzeros() as f64 / examples.rows().max(1) as f64;
+        let live = LiveColumns::of(examples);
+        fits_f32.then(|| F32Rows::centred(kernel, live, per_row, centre.as_deref())).flatten()
+    }
+
+    fn add_sums(&self, supports: &RoundSupports<'_>, sums: &mut [f64]) -> Result<(), TrainError> {
+        supports.add_rows(|at| self.source.examples.row(self.examples[at] as usize), sums);
         Ok(())
     }
 }
@@ -87,6 +99,11 @@ pub(crate) struct RowFile {
     is_dense: bool,
     /// Subtracted before distances are computed.
     pub(crate) centre: Option<Vec<f64>>,
+    /// Columns that are not zero in every row, in increasing order.
+    live: Vec<u32>,
+    nonzeros: usize,
+    /// Whether kernel values fit in f32.
+    fits_f32: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +127,8 @@ impl RowFile {
         let columns = source.columns();
         let mut file = tempfile::tempfile().map_err(failed)?;
         let (mut blocks, mut offset, mut centre) = (Vec::new(), 0, None);
-        let mut is_dense = true;
+        let (mut is_dense, mut fits_f32) = (true, true);
+        let (mut live, mut nonzeros) = (BTreeSet::new(), 0);
         source.each(&mut |first, matrix| {
             check(first, matrix)?;
             for start in (0..matrix.rows()).step_by(BLOCK_ROWS) {
@@ -121,8 +139,10 @@ impl RowFile {
                     centre = crate::gram::Source::new(kernel, &rows).centre;
                 }
                 let number = |row: usize| first + start + row;
-                check_diagonal(kernel, &rows, number)?;
+                fits_f32 &= largest_diagonal(kernel, &rows, number)? < F32_LIMIT;
                 is_dense &= !rows.is_sparse();
+                live.extend(LiveColumns::of(&rows).columns());
+                nonzeros += rows.nonzeros();
                 let count = rows.rows();
                 let bytes = RowBlock::new(rows).to_bytes();
                 file.write_all(&bytes).map_err(failed)?;
@@ -136,7 +156,8 @@ impl RowFile {
             }
             Ok(())
         })?;
-        Ok(Self { file: Mutex::new(file), blocks, columns, is_dense, centre })
+        let (file, live) = (Mutex::new(file), live.into_iter().collect());
+        Ok(Self { file, blocks, columns, is_dense, centre, live, nonzeros, fits_f32 })
     }
 
     /// Some examples, in this order.
@@ -166,6 +187,15 @@ impl RowFile {
         }
         let rows = sorted.select(place);
         Ok(if self.is_dense { rows.to_dense() } else { rows })
+    }
+
+    /// How rows become f32 for kernel values; `None` where these need f64.
+    fn f32_rows(&self, kernel: &KernelRef) -> Option<F32Rows> {
+        let rows = self.blocks.last().map_or(0, |block| block.first + block.rows);
+        let per_row = self.nonzeros as f64 / rows.max(1) as f64;
+        let live = LiveColumns::new(self.columns, self.live.clone());
+        let centre = self.centre.as_deref();
+        self.fits_f32.then(|| F32Rows::centred(kernel, live, per_row, centre)).flatten()
     }
 
     /// The rows of a subproblem.
@@ -208,6 +238,10 @@ impl TrainingRows for FileView<'_> {
         self.file.select(&examples)
     }
 
+    fn f32_rows(&self, kernel: &KernelRef) -> Option<F32Rows> {
+        self.file.f32_rows(kernel)
+    }
+
     fn each(&self, see: &mut dyn FnMut(&[u32], &Matrix)) -> Result<(), TrainError> {
         for block in &self.file.blocks {
             let numbers = &self.row_of[block.first..block.first + block.rows];
@@ -226,16 +260,17 @@ impl TrainingRows for FileView<'_> {
     }
 }
 
-fn check_diagonal(
+/// The largest kernel value of a row with itself.
+fn largest_diagonal(
     kernel: &KernelRef,
     rows: &Matrix,
     number: impl Fn(usize) -> usize,
-) -> Result<(), TrainError> {
+) -> Result<f64, TrainError> {
     let value = |row: usize| kernel.value(rows.row(row), rows.row(row));
     let values: Vec<f64> = (0..rows.rows()).into_par_iter().map(value).collect();
     match values.iter().position(|value| !value.is_finite()) {
         Some(row) => Err(TrainError::KernelNotFinite { row: number(row) + 1, value: values[row] }),
-        None => Ok(()),
+        None => Ok(values.into_iter().fold(0.0, |most, value| value.abs().max(most))),
     }
 }
 

@@ -5,11 +5,12 @@
 use mercer_kernel::KernelRef;
 
 use super::changes::{ChangeOptions, Changes, solve_changes_by};
+use super::factor::changes_by_factor;
 use super::rows::{MemoryRows, TrainingRows};
-use super::scores::WeightedSupports;
 use super::working_set::{Draw, working_set};
 use super::{Decomposition, change_program, kmeans};
 use crate::control::{Control, RoundProgress, Status, Stop};
+use crate::gram::F32Rows;
 use crate::optimality::Optimality;
 use crate::solvers::{GramProblem, Solution, StartPoint, State, StoppingTest};
 use crate::{Qp, TrainError};
@@ -23,8 +24,13 @@ const IDLE_ROUNDS: u32 = 10;
 /// Pair steps after which it gives up: as `smo`.
 const STEP_LIMIT: u64 = 20_000_000;
 const STEPS_PER_VARIABLE: u64 = 200;
-/// Supports that are packed at the same time.
-const SUPPORTS: usize = 16_384;
+/// Changes up to this multiple of the tolerance are added to `Kβ` from f32 kernel values, whose errors of about 1e-6 they
+/// multiply.
+const MOST_IN_F32: f64 = 1000.0;
+/// With `inner=low_rank`, working sets are solved over a factor until the violation is this small.
+const FACTOR_UNTIL: f64 = 0.3;
+/// And in at most so many rounds.
+const FACTOR_ROUNDS: u64 = 30;
 /// Clusters have this share of the rows of a full working set.
 const CLUSTER_SHARE: f64 = 0.5;
 
@@ -36,31 +42,37 @@ pub(super) struct DecompositionRun<'r, 'q, 'a> {
 }
 
 /// The state of the loop, apart from where the rows are.
-struct Rounds<'r> {
-    settings: &'r Decomposition,
-    kernel: &'r KernelRef,
-    centre: Option<&'r [f64]>,
-    rows: &'r dyn TrainingRows,
-    qp: &'r Qp,
-    stopping_test: StoppingTest,
-    memory: usize,
-    state: State,
-    work: Work,
+pub(super) struct Rounds<'r> {
+    pub(super) settings: &'r Decomposition,
+    pub(super) kernel: &'r KernelRef,
+    pub(super) centre: Option<&'r [f64]>,
+    pub(super) rows: &'r dyn TrainingRows,
+    /// How rows become f32, for kernels whose values may be f32 while the sums are only kept and not final.
+    pub(super) f32_rows: Option<&'r F32Rows>,
+    /// Larger changes are added from f64 kernel values.
+    pub(super) most_in_f32: f64,
+    pub(super) qp: &'r Qp,
+    pub(super) stopping_test: StoppingTest,
+    pub(super) memory: usize,
+    pub(super) state: State,
+    pub(super) work: Work,
 }
 
 /// What the rounds cost.
 #[derive(Debug, Default)]
-struct Work {
-    kernel_values: u64,
-    peak_bytes: usize,
+pub(super) struct Work {
+    pub(super) kernel_values: u64,
+    pub(super) peak_bytes: usize,
 }
 
 /// Changes of some rows, applied to β but not yet to `Kβ`.
 #[derive(Debug, Default)]
-struct Moved {
-    rows: Vec<u32>,
-    changes: Vec<f64>,
-    stop: Option<Stop>,
+pub(super) struct Moved {
+    pub(super) rows: Vec<u32>,
+    pub(super) changes: Vec<f64>,
+    /// Whether they were found without all kernel values between them.
+    pub(super) may_overshoot: bool,
+    pub(super) stop: Option<Stop>,
 }
 
 impl<'r, 'q, 'a> DecompositionRun<'r, 'q, 'a> {
@@ -75,9 +87,12 @@ impl<'r, 'q, 'a> DecompositionRun<'r, 'q, 'a> {
         let examples = problem.gram.examples(&problem.view);
         let rows: Box<dyn TrainingRows + '_> = match problem.file {
             Some(file) => Box::new(file.view(&examples)),
-            None => Box::new(MemoryRows { matrix: source.examples, examples }),
+            None => Box::new(MemoryRows { source, examples }),
         };
+        let f32_rows = rows.f32_rows(source.kernel);
         let mut rounds = Rounds {
+            f32_rows: f32_rows.as_ref(),
+            most_in_f32: MOST_IN_F32 * control.tolerance,
             settings,
             kernel: source.kernel,
             centre: source.centre.as_deref(),
@@ -85,7 +100,7 @@ impl<'r, 'q, 'a> DecompositionRun<'r, 'q, 'a> {
             qp: problem.qp,
             stopping_test: problem.stopping_test,
             memory: problem.memory,
-            state: new_state(Vec::new(), Vec::new()),
+            state: new_state(Vec::new(), Vec::new(), true),
             work: Work::default(),
         };
         let is_cold = rounds.start(from)?;
@@ -97,7 +112,7 @@ impl<'r, 'q, 'a> DecompositionRun<'r, 'q, 'a> {
     }
 }
 
-fn new_state(beta: Vec<f64>, k_beta: Vec<f64>) -> State {
+fn new_state(beta: Vec<f64>, k_beta: Vec<f64>, is_f64: bool) -> State {
     State {
         active: (0..k_beta.len() as u32).collect(),
         beta,
@@ -108,22 +123,23 @@ fn new_state(beta: Vec<f64>, k_beta: Vec<f64>) -> State {
         next_check: 0,
         next_shrink: 0,
         idle: 0,
-        is_f64: true,
+        is_f64,
     }
 }
 
 impl Rounds<'_> {
     /// Takes the start; whether it is the formulation's own.
     fn start(&mut self, from: StartPoint) -> Result<bool, TrainError> {
+        let is_f64 = self.f32_rows.is_none();
         Ok(match from {
             StartPoint::Point(beta) => {
                 let is_cold = beta == self.qp.start;
-                self.state = new_state(beta, vec![0.0; self.rows.len()]);
+                self.state = new_state(beta, vec![0.0; self.rows.len()], is_f64);
                 self.state.k_beta = self.recompute_k_beta()?;
                 is_cold
             }
             StartPoint::Known { beta, k_beta } => {
-                self.state = new_state(beta, k_beta);
+                self.state = new_state(beta, k_beta, is_f64);
                 false
             }
             StartPoint::State(state) => {
@@ -149,15 +165,16 @@ impl Rounds<'_> {
                 control.save_before_end(&self.state)?;
                 return self.recomputed(Some(stop));
             }
-            if optimality.violation <= control.tolerance {
+            if self.has_converged(&optimality, control.tolerance) {
                 let solution = self.recomputed(None)?;
                 let is_sampled = self.stopping_test == StoppingTest::Sampled;
-                if solution.optimality.violation <= control.tolerance
+                if self.has_converged(&solution.optimality, control.tolerance)
                     && (is_sampled || control.accepts(&solution.optimality))
                 {
                     return Ok(solution);
                 }
                 (self.state.k_beta, optimality) = (solution.k_beta, solution.optimality);
+                self.state.is_f64 = true;
                 continue;
             }
             let most = STEP_LIMIT.max(STEPS_PER_VARIABLE * self.qp.len() as u64);
@@ -178,8 +195,8 @@ impl Rounds<'_> {
             if is_cut_short {
                 self.save_before(&before, control)?;
             }
-            if is_first {
-                self.join_clusters(&before.0, &result)?;
+            if result.may_overshoot {
+                self.update_by_step(&before.0, &result)?;
             } else {
                 self.update_sums(&result)?;
             }
@@ -214,6 +231,11 @@ impl Rounds<'_> {
         saved
     }
 
+    fn has_converged(&self, optimality: &Optimality, tolerance: f64) -> bool {
+        let gap = self.settings.gap * optimality.objective.abs();
+        optimality.violation <= tolerance || optimality.gap < gap
+    }
+
     fn report(&self, optimality: &Optimality, moved: usize, control: &mut Control<'_>) {
         let supports = self.state.beta.iter().filter(|beta| **beta != 0.0).count();
         control.round = Some(RoundProgress { number: self.state.rounds, moved });
@@ -232,8 +254,12 @@ impl Rounds<'_> {
         let draw = Draw { seed: self.settings.seed, round: *rounds + 2 };
         let rows = working_set(self.qp, beta, k_beta, control.tolerance, self.size(), draw);
         let program = change_program(self.qp, beta, k_beta, &rows);
-        let changes = self.solve(&rows, &program, violation, control)?;
-        let mut moved = Moved { stop: changes.stop, ..Moved::default() };
+        let by_factor = self.settings.uses_factor
+            && violation > FACTOR_UNTIL
+            && self.state.rounds < FACTOR_ROUNDS;
+        let changes = self.solve(&rows, &program, violation, by_factor, control)?;
+        let (stop, may_overshoot) = (changes.stop, by_factor);
+        let mut moved = Moved { may_overshoot, stop, ..Moved::default() };
         self.apply(&rows, &program, &changes.changes, &mut moved);
         Ok(moved)
     }
@@ -245,11 +271,11 @@ impl Rounds<'_> {
         control: &mut Control<'_>,
     ) -> Result<Moved, TrainError> {
         let size = ((CLUSTER_SHARE * self.size() as f64) as usize).max(32);
-        let mut moved = Moved::default();
+        let mut moved = Moved { may_overshoot: true, ..Moved::default() };
         for rows in kmeans::clusters(self.rows, size, self.settings.seed)? {
             let State { beta, k_beta, .. } = &self.state;
             let program = change_program(self.qp, beta, k_beta, &rows);
-            let changes = self.solve(&rows, &program, violation, control)?;
+            let changes = self.solve(&rows, &program, violation, false, control)?;
             self.apply(&rows, &program, &changes.changes, &mut moved);
             moved.stop = changes.stop.filter(|stop| is_limit(*stop));
             if moved.stop.is_some() {
@@ -264,6 +290,7 @@ impl Rounds<'_> {
         rows: &[u32],
         program: &Qp,
         violation: f64,
+        by_factor: bool,
         control: &mut Control<'_>,
     ) -> Result<Changes, TrainError> {
         let matrix = self.rows.gather(rows)?;
@@ -275,8 +302,11 @@ impl Rounds<'_> {
             max_iterations: control.max_iterations.map(|_| control.steps_left()),
             cancel: control.cancel.clone(),
         };
-        let inner = self.settings.inner();
-        let changes = solve_changes_by(inner, self.kernel, &matrix, program, &options)?;
+        let changes = if by_factor {
+            changes_by_factor(self.kernel, &matrix, program, &options, self.settings.seed)?
+        } else {
+            solve_changes_by(self.settings.smo(), self.kernel, &matrix, program, &options)?
+        };
         control.iterations += changes.iterations;
         self.state.steps += changes.iterations;
         self.work.kernel_values += changes.kernel_values;
@@ -312,62 +342,6 @@ impl Rounds<'_> {
                 moved.changes.push(sum);
             }
         }
-    }
-
-    /// Adds the changes of some rows to `Kβ` of all rows.
-    fn update_sums(&mut self, moved: &Moved) -> Result<(), TrainError> {
-        let mut k_beta = std::mem::take(&mut self.state.k_beta);
-        let added = self.add_terms(&moved.rows, &moved.changes, &mut k_beta);
-        self.state.k_beta = k_beta;
-        added
-    }
-
-    /// Adds the changes of all clusters, which were solved without each other, to `Kβ`. If together they overshoot so
-    /// far that the objective grows, all are shortened to the best common step, `-F'D / D'KD`.
-    fn join_clusters(&mut self, before: &[f64], moved: &Moved) -> Result<(), TrainError> {
-        let mut sums = vec![0.0; self.rows.len()];
-        self.add_terms(&moved.rows, &moved.changes, &mut sums)?;
-        let terms = moved.rows.iter().zip(&moved.changes);
-        let curvature: f64 = terms.map(|(row, change)| change * sums[*row as usize]).sum();
-        let State { beta, k_beta, .. } = &mut self.state;
-        let qp = self.qp;
-        let gradient = |v: usize| k_beta[v % qp.rows] + qp.linear[v];
-        let slope: f64 = (0..qp.len()).map(|v| (beta[v] - before[v]) * gradient(v)).sum();
-        let step = if slope + 0.5 * curvature < 0.0 { 1.0 } else { (-slope / curvature).max(0.0) };
-        if step < 1.0 {
-            for (value, old) in beta.iter_mut().zip(before) {
-                *value = old + step * (*value - old);
-            }
-        }
-        k_beta.iter_mut().zip(&sums).for_each(|(value, sum)| *value += step * sum);
-        Ok(())
-    }
-
-    /// Adds `Σ weight K(row, ·)` of some rows to the sums of all rows.
-    fn add_terms(
-        &mut self,
-        rows: &[u32],
-        weights: &[f64],
-        sums: &mut [f64],
-    ) -> Result<(), TrainError> {
-        for (rows, weights) in rows.chunks(SUPPORTS).zip(weights.chunks(SUPPORTS)) {
-            let matrix = self.rows.gather(rows)?;
-            let supports = WeightedSupports::new(self.kernel, &matrix, weights, self.centre);
-            self.rows.add_sums(&supports, sums)?;
-            self.work.kernel_values += (rows.len() * self.rows.len()) as u64;
-            self.work.peak_bytes = self.work.peak_bytes.max(supports.bytes() + matrix.bytes());
-        }
-        Ok(())
-    }
-
-    /// `Kβ` of all rows, from β alone.
-    fn recompute_k_beta(&mut self) -> Result<Vec<f64>, TrainError> {
-        let folded = self.qp.fold(&self.state.beta);
-        let used = (0u32..).zip(folded).filter(|(_, beta)| *beta != 0.0);
-        let (rows, weights): (Vec<u32>, Vec<f64>) = used.unzip();
-        let mut sums = vec![0.0; self.rows.len()];
-        self.add_terms(&rows, &weights, &mut sums)?;
-        Ok(sums)
     }
 
     /// The present point, with optimality from a recomputed `Kβ`.

@@ -6,6 +6,8 @@ use mercer_kernel::block::{BLOCK, Packed};
 use mercer_simd::Isa;
 use rayon::prelude::*;
 
+use crate::gram::{F32Rows, WeightedColumns};
+
 /// Supports in one pack. Sums are added pack after pack: the bits depend on it.
 const PACK: usize = 1024;
 
@@ -87,6 +89,48 @@ impl WeightedSupports {
                 add_pack(packed, weights, rows.clone(), sums, scratch);
             }
         });
+    }
+}
+
+/// Weighted supports in the precision of a round.
+pub(crate) enum RoundSupports<'k> {
+    F64(WeightedSupports),
+    F32 { columns: WeightedColumns, kernel: &'k KernelRef, f32_rows: &'k F32Rows },
+}
+
+impl<'k> RoundSupports<'k> {
+    /// Packs the supports, in f32 if `f32_rows` are given.
+    pub(super) fn new(
+        kernel: &'k KernelRef,
+        f32_rows: Option<&'k F32Rows>,
+        supports: &Matrix,
+        weights: &[f64],
+        centre: Option<&[f64]>,
+    ) -> Self {
+        match f32_rows {
+            None => Self::F64(WeightedSupports::new(kernel, supports, weights, centre)),
+            Some(f32_rows) => {
+                let columns = WeightedColumns::new(f32_rows, supports, weights);
+                Self::F32 { columns, kernel, f32_rows }
+            }
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::F64(supports) => supports.bytes(),
+            Self::F32 { columns, .. } => columns.bytes(),
+        }
+    }
+
+    /// Adds the sum of each row to its place in `sums`; the bits do not depend on which rows come together.
+    pub(super) fn add_rows<'a>(&self, row: impl Fn(usize) -> Row<'a> + Sync, sums: &mut [f64]) {
+        match self {
+            Self::F64(supports) => supports.add_rows(row, sums),
+            Self::F32 { columns, kernel, f32_rows } => {
+                columns.add_rows(kernel, f32_rows, row, sums);
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Computes kernel values: some examples against all examples of a block of columns. Caching is in `cache.rs`.
 
+use mercer_data::Row;
 use mercer_kernel::block::{BLOCK, Packed};
 use mercer_kernel::{Finish, Profile};
 use mercer_simd::{DenseQueries32, Isa, Panels32, SparseQueries32};
@@ -11,9 +12,9 @@ use super::value::GramValue;
 
 /// f32 panels per chunk: 384 columns, whose products with a batch stay in the L2 cache.
 const CHUNK_PANELS: usize = 4;
-const F32_CHUNK: usize = CHUNK_PANELS * Panels32::WIDTH;
+pub(super) const F32_CHUNK: usize = CHUNK_PANELS * Panels32::WIDTH;
 /// Examples that are multiplied with a chunk at once.
-const BATCH: usize = 128;
+pub(super) const BATCH: usize = 128;
 /// f64 columns per chunk.
 const F64_CHUNK: usize = 1024;
 
@@ -33,14 +34,14 @@ enum Pack {
 
 /// A chunk of f32 columns; one thread multiplies it at a time.
 #[derive(Debug)]
-struct F32Chunk {
-    panels: Panels32,
+pub(super) struct F32Chunk {
+    pub(super) panels: Panels32,
     /// Squared norms, padded with zeros to a multiple of the SIMD lanes.
     norms: Vec<f32>,
 }
 
 /// A batch of examples, packed for products with panels.
-struct QueryBatch {
+pub(super) struct QueryBatch {
     queries: PackedQueries,
     norms: Vec<f32>,
 }
@@ -56,7 +57,7 @@ impl GramColumns {
         let pack = match &source.f32_rows {
             Some(f32_rows) if !exact => Pack::F32(
                 rows.par_chunks(F32_CHUNK)
-                    .map(|rows| F32Chunk::new(source, f32_rows, rows))
+                    .map(|rows| F32Chunk::new(f32_rows, rows.len(), |row| source.row(rows[row])))
                     .collect(),
             ),
             _ => Pack::F64(
@@ -103,7 +104,9 @@ impl GramColumns {
                 let finish = form.finish().expect("kernels with f32 rows have a form");
                 let batches: Vec<QueryBatch> = examples
                     .par_chunks(BATCH)
-                    .map(|batch| QueryBatch::new(source, f32_rows, batch))
+                    .map(|batch| {
+                        QueryBatch::new(f32_rows, batch.iter().map(|row| source.row(*row)))
+                    })
                     .collect();
                 split_rows(out, self.len(), F32_CHUNK).into_par_iter().zip(packs).for_each_init(
                     Scratch::default,
@@ -139,7 +142,7 @@ impl GramColumns {
                 let finish = form.finish().expect("kernels with f32 rows have a form");
                 let mut scratch = Scratch::default();
                 for (batch, out) in examples.chunks(BATCH).zip(out.chunks_mut(BATCH * width)) {
-                    let batch = QueryBatch::new(source, f32_rows, batch);
+                    let batch = QueryBatch::new(f32_rows, batch.iter().map(|row| source.row(*row)));
                     for (number, chunk) in packs.iter().enumerate() {
                         let mut rows = column_range(out, width, number * F32_CHUNK, F32_CHUNK);
                         chunk.fill(f32_rows.profile, finish, &batch, &mut rows, &mut scratch);
@@ -181,44 +184,46 @@ fn split_rows<T>(rows: &mut [Segments<T>], width: usize, length: usize) -> Vec<V
 }
 
 impl QueryBatch {
-    fn new(source: &Source<'_>, f32_rows: &F32Rows, rows: &[u32]) -> Self {
-        let mut norms = Vec::with_capacity(rows.len());
+    pub(super) fn new<'r>(
+        f32_rows: &F32Rows,
+        rows: impl ExactSizeIterator<Item = Row<'r>>,
+    ) -> Self {
+        let count = rows.len();
+        let mut norms = Vec::with_capacity(count);
         if f32_rows.is_sparse {
             let mut queries = SparseQueries32::new(f32_rows.columns());
             let (mut slots, mut values) = (Vec::new(), Vec::new());
             for row in rows {
-                norms.push(f32_rows.list(source.row(*row), &mut slots, &mut values));
+                norms.push(f32_rows.list(row, &mut slots, &mut values));
                 queries.push(&slots, &values);
             }
             return Self { queries: PackedQueries::Sparse(queries), norms };
         }
         let columns = f32_rows.columns();
         let mut queries = DenseQueries32::new(columns);
-        let mut buffer = vec![0.0; rows.len() * columns];
+        let mut buffer = vec![0.0; count * columns];
         let places = buffer.chunks_exact_mut(columns.max(1));
-        norms.extend(
-            rows.iter().zip(places).map(|(row, place)| f32_rows.write(source.row(*row), place)),
-        );
-        norms.resize(rows.len(), 0.0);
-        queries.push_rows(&buffer, rows.len(), columns);
+        norms.extend(rows.zip(places).map(|(row, place)| f32_rows.write(row, place)));
+        norms.resize(count, 0.0);
+        queries.push_rows(&buffer, count, columns);
         Self { queries: PackedQueries::Dense(queries), norms }
     }
 }
 
 /// Buffers that one thread reuses.
 #[derive(Default)]
-struct Scratch {
+pub(super) struct Scratch {
     products: Vec<f32>,
     products_f64: Vec<f64>,
 }
 
 impl F32Chunk {
-    fn new(source: &Source<'_>, f32_rows: &F32Rows, rows: &[u32]) -> Self {
+    pub(super) fn new<'r>(f32_rows: &F32Rows, rows: usize, at: impl Fn(usize) -> Row<'r>) -> Self {
         let mut norms = Vec::with_capacity(F32_CHUNK);
-        let panels = Panels32::pack(rows.len(), f32_rows.columns(), |row, out| {
-            norms.push(f32_rows.write(source.row(rows[row]), out));
+        let panels = Panels32::pack(rows, f32_rows.columns(), |row, out| {
+            norms.push(f32_rows.write(at(row), out));
         });
-        norms.resize(rows.len().next_multiple_of(mercer_simd::LANES32), 0.0);
+        norms.resize(rows.next_multiple_of(mercer_simd::LANES32), 0.0);
         Self { panels, norms }
     }
 
@@ -230,12 +235,29 @@ impl F32Chunk {
         rows: &mut [&mut [T]],
         scratch: &mut Scratch,
     ) {
+        let values = self.values(profile, finish, batch, scratch);
+        for (row, values) in rows.iter_mut().zip(values) {
+            for (out, value) in row.iter_mut().zip(values) {
+                *out = T::from_f32(*value);
+            }
+        }
+    }
+
+    /// Kernel values of the columns, for one example of the batch after the other; zeros may follow the last column.
+    pub(super) fn values<'s>(
+        &self,
+        profile: Profile,
+        finish: &dyn Finish,
+        batch: &QueryBatch,
+        scratch: &'s mut Scratch,
+    ) -> std::slice::ChunksExact<'s, f32> {
         let isa = Isa::current();
         let range = 0..self.panels.panels();
         let stride = self.panels.lanes(range.clone()).len();
         let size = batch.norms.len() * stride;
-        scratch.products.resize(size.max(scratch.products.len()), 0.0);
-        let products = &mut scratch.products[..size];
+        let Scratch { products, products_f64 } = scratch;
+        products.resize(size.max(products.len()), 0.0);
+        let products = &mut products[..size];
         match &batch.queries {
             PackedQueries::Dense(queries) => {
                 self.panels.dots_dense(isa, queries, range, products, stride);
@@ -244,27 +266,24 @@ impl F32Chunk {
                 self.panels.dots_sparse(isa, queries, range, products, stride);
             }
         }
-        let products = products.chunks_exact_mut(stride);
-        for ((row, products), norm) in rows.iter_mut().zip(products).zip(&batch.norms) {
+        for (products, norm) in products.chunks_exact_mut(stride).zip(&batch.norms) {
             match profile {
                 Profile::Identity => {}
                 Profile::Gaussian { gamma } => {
                     mercer_simd::gaussian32(isa, products, *norm, &self.norms, gamma as f32);
                 }
                 _ => {
-                    scratch.products_f64.clear();
-                    scratch.products_f64.extend(products.iter().map(|value| f64::from(*value)));
+                    products_f64.clear();
+                    products_f64.extend(products.iter().map(|value| f64::from(*value)));
                     // Powers do not use the squared norms.
-                    finish.finish(isa, &mut scratch.products_f64, 0.0, &[]);
-                    for (out, value) in products.iter_mut().zip(&scratch.products_f64) {
+                    finish.finish(isa, products_f64, 0.0, &[]);
+                    for (out, value) in products.iter_mut().zip(products_f64.iter()) {
                         *out = *value as f32;
                     }
                 }
             }
-            for (out, value) in row.iter_mut().zip(products.iter()) {
-                *out = T::from_f32(*value);
-            }
         }
+        products.chunks_exact(stride)
     }
 }
 

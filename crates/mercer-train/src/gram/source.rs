@@ -5,11 +5,15 @@ use mercer_data::{LiveColumns, Matrix, Row};
 use mercer_kernel::{Form, KernelRef, Profile};
 use rayon::prelude::*;
 
+use crate::TrainError;
+
 /// A non-zero of a sparse product costs as much as this many columns of a dense one, both in f32
 /// (`cargo run --release -p mercer-simd --example speed`).
 const SPARSE_COST: f64 = 2.0;
+/// Up to this cost of a product, in columns, a kernel value is computed as fast as it is read from a far cache.
+const CHEAP: f64 = 64.0;
 /// Larger kernel values are computed in f64: f32 could overflow.
-const F32_LIMIT: f64 = 1e30;
+pub(crate) const F32_LIMIT: f64 = 1e30;
 
 /// The data from which kernel values are computed.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ pub(crate) struct F32Rows {
     centre: Vec<f64>,
     /// A row of zeros, centred.
     empty: Vec<f32>,
+    /// Columns that a product costs.
+    cost: f64,
     pub(super) profile: Profile,
 }
 
@@ -56,24 +62,53 @@ impl<'a> Source<'a> {
         Self { kernel, examples, centre, diagonal, fits_f32, f32_rows }
     }
 
+    /// Whether f32 kernel values cost little.
+    pub(super) fn has_cheap_values(&self) -> bool {
+        self.f32_rows.as_ref().is_some_and(|rows| rows.cost <= CHEAP)
+    }
+
+    /// Refuses rows whose kernel value with themselves is not finite.
+    pub(crate) fn check_diagonal(&self) -> Result<(), TrainError> {
+        match self.diagonal.iter().position(|value| !value.is_finite()) {
+            Some(row) => {
+                Err(TrainError::KernelNotFinite { row: row + 1, value: self.diagonal[row] })
+            }
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn row(&self, row: u32) -> Row<'a> {
         self.examples.row(row as usize)
     }
 }
 
 impl F32Rows {
+    /// For rows with values in these columns, so many in each on average; `centre` is subtracted. `None` for kernels
+    /// that need f64.
+    ///
+    /// Sparse and dense rows have the same bits, also if they are not all at hand.
+    pub(crate) fn centred(
+        kernel: &KernelRef,
+        live: LiveColumns,
+        per_row: f64,
+        centre: Option<&[f64]>,
+    ) -> Option<Self> {
+        let profile = f32_profile(kernel)?;
+        let is_sparse = SPARSE_COST * per_row < live.len() as f64;
+        let shift = |column: &u32| centre.map_or(0.0, |centre| centre[*column as usize]);
+        let centre: Vec<f64> = live.columns().iter().map(shift).collect();
+        let empty = centre.iter().map(|shift| -*shift as f32).collect();
+        let cost = (SPARSE_COST * per_row).min(live.len() as f64);
+        Some(Self { is_sparse, live, centre, empty, cost, profile })
+    }
+
     fn new(
         kernel: &KernelRef,
         examples: &Matrix,
         columns: &Moments,
         far: Option<&[f64]>,
     ) -> Option<Self> {
-        let profile = kernel.form().finish()?.profile();
-        let has_f32_form =
-            matches!(profile, Profile::Identity | Profile::Power { .. } | Profile::Gaussian { .. });
-        if !has_f32_form || !matches!(kernel.form(), Form::Dot(_) | Form::Shift(_)) {
-            return None;
-        }
+        let profile = f32_profile(kernel)?;
         let is_shift = matches!(kernel.form(), Form::Shift(_));
         // Columns of zeros are not live.
         let live = columns.live.clone().retain(|slot| !is_shift || !columns.is_constant(slot));
@@ -86,7 +121,8 @@ impl F32Rows {
         };
         let centre: Vec<f64> = live.columns().iter().map(shift).collect();
         let empty = centre.iter().map(|shift| -*shift as f32).collect();
-        Some(Self { is_sparse, live, centre, empty, profile })
+        let cost = (SPARSE_COST * per_row).min(live.len() as f64);
+        Some(Self { is_sparse, live, centre, empty, cost, profile })
     }
 
     pub(super) fn columns(&self) -> usize {
@@ -135,6 +171,15 @@ impl F32Rows {
         }
         squared_norm(out)
     }
+}
+
+/// The profile of a kernel whose values may be computed in f32.
+fn f32_profile(kernel: &KernelRef) -> Option<Profile> {
+    let profile = kernel.form().finish()?.profile();
+    let has_f32_form =
+        matches!(profile, Profile::Identity | Profile::Power { .. } | Profile::Gaussian { .. });
+    let is_product = matches!(kernel.form(), Form::Dot(_) | Form::Shift(_));
+    (has_f32_form && is_product).then_some(profile)
 }
 
 fn squared_norm(values: &[f32]) -> f32 {

@@ -6,7 +6,7 @@ use mercer_kernel::factor::Tiles;
 use crate::gram::{GramColumns, GramValue, Source};
 
 /// Examples whose Gram matrix is factored.
-pub(super) struct FactorRows<'a> {
+pub(crate) struct FactorRows<'a> {
     pub(super) source: &'a Source<'a>,
     /// The example of each row.
     pub(super) examples: &'a [u32],
@@ -16,7 +16,7 @@ pub(super) struct FactorRows<'a> {
 }
 
 impl<'a> FactorRows<'a> {
-    pub(super) fn new(source: &'a Source<'a>, examples: &'a [u32], exact: bool) -> Self {
+    pub(crate) fn new(source: &'a Source<'a>, examples: &'a [u32], exact: bool) -> Self {
         let diagonal = examples.iter().map(|row| source.diagonal[*row as usize]).collect();
         Self { source, examples, diagonal, exact }
     }

@@ -21,15 +21,21 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
         },
         Parameter {
             name: "inner",
-            kind: Kind::Word(&["smo"]),
+            kind: Kind::Word(&["smo", "low_rank"]),
             default: Some("smo"),
-            help: "the solver of a working set",
+            help: "the solver of a working set; low_rank: an interior point method on a low-rank factor, until smo is needed",
         },
         Parameter {
             name: "start",
             kind: Kind::Word(&["kmeans", "zero"]),
             default: Some("kmeans"),
             help: "whether the first round solves clusters of examples alone",
+        },
+        Parameter {
+            name: "gap",
+            kind: Kind::Number { low: 0.0, high: 1.0, closed: true },
+            default: Some("0"),
+            help: "ends at this duality gap of all examples, relative to the objective; 0: only at the tolerance",
         },
         Parameter {
             name: "seed",

@@ -94,6 +94,25 @@ fn the_objective_is_that_of_smo_for_every_quadratic_program() {
 }
 
 #[test]
+fn working_sets_over_a_low_rank_factor_end_at_the_same_optimum() {
+    let tight = Training::default().tolerance(1e-5);
+    let with = "decomposition(working_set=200,inner=low_rank)";
+    same_optimum(&banana(900, 4), "rbf(gamma=3)", "c_svc(C=10)", with, &tight);
+    same_optimum(&ripley(500, 8), "rbf(gamma=3)", "epsilon_svr(C=1,epsilon=0.1)", with, &tight);
+}
+
+#[test]
+fn a_gap_ends_the_rounds_before_the_tolerance_is_reached() {
+    let data = ripley(1500, 6);
+    let whole = learn(&data, "rbf(gamma=10)", "c_svc(C=10)", &by(SMALL).tolerance(1e-6));
+    let text = "decomposition(working_set=200,gap=0.05)";
+    let early = learn(&data, "rbf(gamma=10)", "c_svc(C=10)", &by(text).tolerance(1e-6)).report;
+    assert!(early.gap < 0.05 * early.objective.abs() && early.stop.is_none(), "{early:?}");
+    assert!(early.iterations < whole.report.iterations);
+    assert!(early.objective >= whole.report.objective);
+}
+
+#[test]
 fn weights_and_several_classes_give_the_machine_of_smo() {
     let data = ripley(900, 2);
     let weights: Vec<f64> = (0..900).map(|row| f64::from(row % 4) * 0.5).collect();
