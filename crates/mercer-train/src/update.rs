@@ -170,7 +170,7 @@ fn start_from(
     let kernel = machine.kernel();
     // `auto` trains by smo where it starts from a machine.
     let asked = training.clone().warm_start(Some(machine.clone()));
-    let (chosen, reason) = choose_solver(&data.examples, kernel, formulation, &asked)?;
+    let (chosen, reason) = choose_solver(data, kernel, formulation, &asked)?;
     let chosen = chosen.into_owned().warm_start(None);
     let Method::Gram(solver) = chosen.solver.method() else {
         let name = chosen.solver.spec().name().to_owned();

@@ -48,8 +48,11 @@ pub(crate) fn choose(
     if let Err(reason) = suits(kernel, formulation) {
         return exact(reason);
     }
-    if training.checkpoint.is_some() || training.warm.is_some() {
-        return exact("low_rank has no checkpoints and no warm starts".to_owned());
+    if training.warm.is_some() {
+        return (named("smo"), "smo: it starts from a machine".to_owned());
+    }
+    if training.checkpoint.is_some() {
+        return exact("low_rank has no checkpoints".to_owned());
     }
     let rows = examples.rows();
     if rows < LEAST_EXAMPLES {
