@@ -75,6 +75,9 @@ impl ToPyErr for TrainError {
             NegativeForBins { row, column, value, kernel },
             Checkpoint { path, reason },
             WarmStart { reason },
+            NotTheRows { reason },
+            NoSuchRow { row, reason },
+            OtherRows { what, reason },
         );
         Ok(())
     }

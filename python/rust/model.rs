@@ -52,7 +52,7 @@ impl PyModel {
         }
     }
 
-    fn machine(&self) -> &Machine {
+    pub(crate) fn machine(&self) -> &Machine {
         &self.model.machine
     }
 

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use mercer::data::{DataError, Dataset, Targets};
 use mercer::kernel::{Gram, KERNELS, KernelRef, parse};
-use mercer::machine::{Input, Machine, Model, Output, Probabilities, Provenance, Score};
+use mercer::machine::{ClassName, Input, Machine, Model, Output, Probabilities, Provenance, Score};
 use mercer::spec::SpecError;
 use mercer::train::{
     Calibrator, Cancel, Expansion, Folds, FormulationRef, Progress, Stop, TrainError, Trained,
-    Training, calibrate_probabilities, cross_validate, formulation, solver,
+    Training, UpdateReport, WeightedRows, calibrate_probabilities, cross_validate, formulation,
+    retrain, solver,
 };
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -52,6 +53,43 @@ pub(crate) struct TrainTask {
     threads: usize,
     /// Seed of the folds that probabilities are fitted on, if any.
     probabilities: Option<u64>,
+}
+
+/// A machine to start from, and the rows that it was trained on, as a Python dictionary.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct EarlierTask<'py> {
+    model: PyRef<'py, PyModel>,
+    /// The codes of its classes.
+    names: Option<Vec<f64>>,
+    rows: Rows<'py>,
+    targets: Numbers,
+    weights: Option<Numbers>,
+}
+
+/// The same, apart from the interpreter.
+struct Earlier {
+    machine: Machine,
+    data: Dataset,
+    weights: Option<Vec<f64>>,
+}
+
+impl EarlierTask<'_> {
+    fn owned(self, py: Python<'_>) -> PyResult<Earlier> {
+        let mut machine = self.model.machine().clone();
+        if let (Output::Classes { scheme, .. }, Some(codes)) = (machine.output(), self.names) {
+            let names = codes.into_iter().map(ClassName::Number).collect();
+            let output = Output::Classes { names, scheme: *scheme };
+            machine = machine.with_output(output).map_err(|error| error.raise(py))?;
+        }
+        let examples = self.rows.view().matrix(None).map_err(|error| error.raise(py))?;
+        let targets = match self.targets {
+            Numbers(none) if none.is_empty() => Targets::Absent,
+            Numbers(values) => Targets::Numbers(values),
+        };
+        let data = Dataset { examples, targets, names: None };
+        Ok(Earlier { machine, data, weights: self.weights.map(|Numbers(values)| values) })
+    }
 }
 
 /// An array or a list of numbers, copied.
@@ -134,27 +172,33 @@ impl Listener<'_> {
     }
 }
 
-type Outcome = Result<(Trained, Option<Probabilities>), TrainingError>;
+/// A machine with its probabilities, and what changed since the machine before.
+type Fitted = (Trained, Option<Probabilities>, Option<UpdateReport>);
+type Outcome = Result<Fitted, TrainingError>;
 
 /// Learns a machine; returns it with its training report.
 ///
 /// `observer` is called with the progress, ten times a second at most. If it raises, or Ctrl-C is
 /// pressed, the training ends and the exception is raised; if it returns true, the training ends with what it has.
 #[pyfunction]
-#[pyo3(signature = (rows, task, observer=None))]
+#[pyo3(signature = (rows, task, observer=None, earlier=None))]
 pub(crate) fn train<'py>(
     py: Python<'py>,
     rows: Rows<'py>,
     task: TrainTask,
     observer: Option<Py<PyAny>>,
+    earlier: Option<EarlierTask<'py>>,
 ) -> PyResult<(PyModel, Bound<'py, PyDict>)> {
     let what = formulation(&task.formulation).map_err(|error| error.raise(py))?;
+    let earlier = earlier.map(|earlier| earlier.owned(py)).transpose()?;
+    let earlier = earlier.as_ref();
     let view = rows.view();
     let cancel = Cancel::new();
     let (task, what) = (&task, &what);
     let order = task.order.as_ref().map(|order| order.0.as_slice());
     let work = |tell: &mut dyn FnMut(&Progress)| {
-        run(view.matrix(order).map_err(TrainingError::Data)?, task, what, &cancel, tell)
+        let rows = view.matrix(order).map_err(TrainingError::Data)?;
+        run(rows, (task, what, earlier), &cancel, tell)
     };
     let mut listener = Listener { observer: observer.as_ref(), cancel: &cancel, raised: None };
     let is_small = view.rows() as f64 * (view.stored() as f64) < ONE_THREAD;
@@ -167,9 +211,12 @@ pub(crate) fn train<'py>(
     if let Some(error) = listener.raised {
         return Err(error);
     }
-    let (trained, probabilities) = outcome.map_err(|error| error.raise(py))?;
+    let (trained, probabilities, update) = outcome.map_err(|error| error.raise(py))?;
     let rows = view.rows();
     let report = report(py, &trained)?;
+    if let Some(update) = &update {
+        report.set_item("update", changes(py, update)?)?;
+    }
     let model = model(py, trained, probabilities, task, what, rows)?;
     Ok((model, report))
 }
@@ -211,11 +258,11 @@ fn train_beside(
 
 fn run(
     rows: mercer::data::Matrix,
-    task: &TrainTask,
-    what: &FormulationRef,
+    asked: (&TrainTask, &FormulationRef, Option<&Earlier>),
     cancel: &Cancel,
     tell: &mut dyn FnMut(&Progress),
 ) -> Outcome {
+    let (task, what, earlier) = asked;
     let order = task.order.as_ref().map(|order| order.0.as_slice());
     let (kernel, examples): (KernelRef, _) = if task.kernel == "precomputed" {
         let serials = Gram::serials(rows.rows()).map_err(TrainingError::Data)?;
@@ -261,8 +308,19 @@ fn run(
             tell(progress);
         }
     };
-    let trained = mercer::train::train(&data, &kernel, what, &training, &mut observe);
-    let trained = trained.map_err(TrainingError::Train)?;
+    let (trained, update) = match earlier {
+        None => {
+            let trained = mercer::train::train(&data, &kernel, what, &training, &mut observe);
+            (trained.map_err(TrainingError::Train)?, None)
+        }
+        Some(Earlier { machine, data: original, weights }) => {
+            let original = WeightedRows { data: original, weights: weights.as_deref() };
+            let rows = WeightedRows { data: &data, weights: training.example_weights() };
+            let trained = retrain(machine, original, rows, what, &training, &mut observe);
+            let (trained, report) = trained.map_err(TrainingError::Train)?;
+            (trained, Some(report))
+        }
+    };
     let is_stopped = trained.report.stop == Some(Stop::Cancelled);
     let probabilities = match task.probabilities {
         Some(seed) if !is_stopped => {
@@ -271,7 +329,7 @@ fn run(
         }
         _ => None,
     };
-    Ok((trained, probabilities))
+    Ok((trained, probabilities, update))
 }
 
 /// Sigmoids fitted to the scores of five-fold cross-validation.
@@ -355,6 +413,20 @@ fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict
     fields.set_item("seconds", report.seconds)?;
     let left_out = trained.leave_one_out.as_ref();
     fields.set_item("leave_one_out", left_out.map(|left_out| left_out.quality))?;
+    Ok(fields)
+}
+
+/// What an update changed; the caller knows how many rows were added and forgotten.
+fn changes<'py>(py: Python<'py>, report: &UpdateReport) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("original", report.original)?;
+    fields.set_item("rows", report.rows)?;
+    fields.set_item("supports_before", report.supports_before)?;
+    fields.set_item("stayed", report.stayed)?;
+    fields.set_item("came", report.came)?;
+    fields.set_item("left", report.left)?;
+    fields.set_item("cold", &report.cold)?;
+    fields.set_item("relative_gap", report.relative_gap)?;
     Ok(fields)
 }
 

@@ -17,6 +17,7 @@ def train(
     rows: _Rows,
     task: dict[str, Any],
     observer: Callable[[dict[str, Any]], bool | None] | None = None,
+    earlier: dict[str, Any] | None = None,
 ) -> tuple[Model, dict[str, Any]]: ...
 def solve_changes(kernel: str, rows: RowBlock, program: Program, options: dict[str, Any]) -> dict[str, Any]: ...
 def objective_and_gap(

@@ -18,6 +18,7 @@ from ._labels import names_of
 from ._quick import are_plain, plain_classes
 from ._training import ONE_CLASS_LEFT, TrainingMixin, kernel_text, example_weights
 from ._rows import FLOATS, checked, pack, threads
+from ._updates import UpdateMixin
 
 
 #: Whether scikit-learn's own class still has the parameter, which it drops in 1.11; ours keep it.
@@ -26,7 +27,7 @@ _IS_DEPRECATED = "probability" in theirs.SVC._parameter_constraints
 PROBABILITY = {"probability": ["boolean", Hidden(StrOptions({"deprecated"}))]}
 
 
-class SvmBase(TrainingMixin):
+class SvmBase(UpdateMixin, TrainingMixin):
     """``fit`` and ``predict`` for the subclasses of scikit-learn's estimators."""
 
     def _formulation(self):
@@ -58,11 +59,20 @@ class SvmBase(TrainingMixin):
             raise ValueError(
                 f"X and y have incompatible shapes.\nX has {samples} samples, but y has {len(targets)}."
             )
+        self.__dict__.pop("_kept_rows", None)
+        return self._fit_rows(X, targets, sample_weight)
+
+    def _fit_rows(self, X, targets, sample_weight, earlier=None):
+        """Trains on checked rows: from nothing, or from the machine that ``earlier`` gives, with its kernel."""
         factors = None
         if hasattr(self, "classes_"):
             factors = getattr(self, "class_weight_", np.ones(len(self.classes_)))
         weights = example_weights(sample_weight, targets, factors, self._one_class_left)
-        kernel, rows = self._kernel_of(X)
+        if earlier is None:
+            kernel, rows = self._kernel_of(X)
+        else:
+            self._probA, self._probB = np.empty(0), np.empty(0)
+            kernel, rows = self._model.kernel, X
         order = np.argsort(targets, kind="stable") if hasattr(self, "classes_") else None
         task = {
             "kernel": kernel,
@@ -78,7 +88,7 @@ class SvmBase(TrainingMixin):
             "threads": threads(self.n_jobs),
             "probabilities": self._folds_seed(),
         }
-        self._model, report = self._train(rows, task)
+        self._model, report = self._train(rows, task, earlier and earlier())
         self._set_fitted_attributes(X, report, order, targets)
         return self
 

@@ -21,10 +21,10 @@ from .errors import MercerError, TrainError
 class TrainingMixin(QuickParametersMixin, QueryMixin, CallbackSupportMixin):
     """Training and prediction through the compiled module."""
 
-    def _train(self, rows, task):
-        """Trains; returns the compiled model and the training report."""
+    def _train(self, rows, task, earlier=None):
+        """Trains, from an earlier machine if there is one; returns the compiled model and the training report."""
         try:
-            return _mercer.train(pack(rows), task, self._observer())
+            return _mercer.train(pack(rows), task, self._observer(), earlier)
         except TrainError as error:
             raise _with_scikit_learn_message(error) from None
 

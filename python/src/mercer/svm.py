@@ -299,9 +299,11 @@ class OneClassSVM(RegressorBase, theirs.OneClassSVM):
 
     def fit(self, X, y=None, sample_weight=None):
         """Learns what usual rows look like; ``y`` is ignored."""
-        super().fit(X, np.ones(_num_samples(X)), sample_weight=sample_weight)
+        return super().fit(X, np.ones(_num_samples(X)), sample_weight=sample_weight)
+
+    def _set_fitted_attributes(self, X, report, order, targets):
+        super()._set_fitted_attributes(X, report, order, targets)
         self.offset_ = -self._intercept_
-        return self
 
     def decision_function(self, X):
         """Scores; positive for rows that look usual."""
