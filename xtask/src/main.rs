@@ -16,6 +16,7 @@ mod r_package;
 mod sanitize;
 mod shape;
 mod source;
+mod spark;
 mod test;
 mod test_binaries;
 mod wheel;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::workspace::{self, Workspace, find_python};
-use crate::{Args, Verb, debian, docs, edges, page, r_package, shape, test_binaries, words};
+use crate::{Args, Verb, debian, docs, edges, page, r_package, shape, spark, test_binaries, words};
 
 pub const VERB: Verb = Verb {
     name: "test",
@@ -26,6 +26,8 @@ pub const VERB: Verb = Verb {
             msrv    cargo check with the Rust version of Cargo.toml; skipped if rustup does not have it; only with --full,\n\
             \u{20}       or if named: it compiles all dependencies once more\n\
             python  pip install ./python[test] and pytest, in target/python-venv\n\
+            spark   the tests of `mercer.spark` in a local session, on Spark Connect and on a local cluster, in target/spark-venv;\n\
+            \u{20}       skipped if Java 17 or pyspark cannot be had; only with --full, or if named: it takes minutes\n\
             r       R CMD build and R CMD check of r/, in target/r; skipped if R or a package it needs is not installed\n\
             page    the page of `mercer serve`, that of `mercer play` and reports in Chromium, by playwright-core; skipped if they cannot be had\n\
             --full  every step, as before a release",
@@ -76,6 +78,12 @@ const STEPS: &[Step] = &[
         heading: "pip install ./python[test], pytest",
         is_full: false,
         run: python,
+    },
+    Step {
+        name: "spark",
+        heading: "pytest python/tests_spark, for each session of Spark",
+        is_full: true,
+        run: check_spark,
     },
     Step { name: "r", heading: "R CMD build r, R CMD check", is_full: false, run: r_package },
     Step {
@@ -272,6 +280,10 @@ fn r_package(workspace: &Workspace) -> Result<Outcome> {
     Ok(r_package::check(workspace)?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
+fn check_spark(workspace: &Workspace) -> Result<Outcome> {
+    Ok(spark::check(workspace)?.map_or(Outcome::Passed, Outcome::Skipped))
+}
+
 fn check_page(workspace: &Workspace) -> Result<Outcome> {
     Ok(page::check(workspace)?.map_or(Outcome::Passed, Outcome::Skipped))
 }
@@ -313,6 +325,7 @@ mod tests {
     #[test]
     fn long_steps_run_if_named_or_with_full() {
         assert_eq!(chosen(&["msrv"], &[]), ["msrv"]);
+        assert_eq!(chosen(&["spark"], &[]), ["spark"]);
         assert_eq!(choose(&[], &[], true).unwrap().len(), STEPS.len());
     }
 
