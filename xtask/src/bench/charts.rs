@@ -16,7 +16,8 @@ const FOLDER: &str = "docs/benchmarks";
 const INTRODUCTION: &str = "# Benchmarks\n\n\
     One chart per result of the README. Bars are on a logarithmic scale, shorter is better; the page of each result has commit, \
     versions and all rows.\n`cargo xtask bench --all --quick` measures the results on any machine, with peers where they are installed; `cargo xtask bench charts` \
-    writes this page\nand its charts from `overview.json`, which takes figures from a stored file of those runs, or from the dated page of a longer run.\n";
+    writes this page\nand its charts from `overview.json`, which takes figures from a stored file of those runs, or from the dated page of a longer run.\n\
+    A page without a chart: [attributions, prediction sets and updates](2026-11-18-beyond.md).\n";
 
 pub fn run(_: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
