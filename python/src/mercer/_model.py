@@ -104,7 +104,7 @@ class Model(QueryMixin, FittedEstimator):
             Queries like those of later use, unknown to whoever made the file: the calibration is tested on them.
         y_sample : array-like, optional
             Their targets: prediction sets are tested on both. They hold if they cover as many of these rows as it takes to
-            promise their coverage; of honest sets about every second test says no, and ``conformalize`` calibrates them then.
+            promise their coverage; of correct sets about every second test says no, and ``conformalize`` calibrates them then.
 
         Returns
         -------

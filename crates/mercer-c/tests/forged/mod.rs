@@ -75,7 +75,9 @@ fn queries(name: &str) -> (usize, Vec<f64>) {
     let columns = rows.iter().flatten().map(|(column, _)| *column).max().unwrap();
     let mut values = vec![0.0; rows.len() * columns];
     for (row, pairs) in values.chunks_exact_mut(columns).zip(&rows) {
-        pairs.iter().for_each(|(column, value)| row[column - 1] = *value);
+        for (column, value) in pairs {
+            row[column - 1] = *value;
+        }
     }
     (columns, values)
 }

@@ -232,7 +232,7 @@ fn prediction_sets_of_a_stranger_are_tested_before_they_are_used() {
     );
     assert_eq!(found["sets_test"]["needed"], 451, "of 500 rows for 0.9");
     assert_eq!(ask(&other, &forged).0, Some(1));
-    // Honest sets hold on about every second sample; which of them is decided by the seeds of the rows.
+    // Correct sets hold on about every second sample; which of them is decided by the seeds of the rows.
     let holds = (0..40).find(|seed| {
         let sample = folder.write("fresh.csv", &table(500, 20_000 + 1000 * seed, false));
         let found = other.run(&["verify", &sets, "--sample", &sample, "--json"]);

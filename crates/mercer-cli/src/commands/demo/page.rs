@@ -75,7 +75,7 @@ impl Findings<'_> {
              far from every border between two digits, so a rough look is enough; a hard one is near a border and goes on to the next stage.",
         );
         page.text(
-            "A label is certified when a range is proved to hold the true score, and no other label is possible anywhere in \
+            "A label is certified when a range is proved to hold the true score, and no second label is possible anywhere in \
              that range. It is calibrated when an estimate is further from the border than a threshold that was tested: a stated small share \
              of such labels may differ from the exact ones.",
         );
@@ -139,7 +139,7 @@ impl Findings<'_> {
         page.heading("One proof, step by step");
         page.text(&format!(
             "The same with two classes only: is it a {} or a {}? A machine trained on {} pictures has {} support vectors, and \
-             the stage anytime looks at a few more of them in each step: every range is proved, and each is narrower than the one before. A red diamond marks a step at which the other label leads, the red \
+             the stage anytime looks at a few more of them in each step: every range is proved, and each is narrower than the one before. A red diamond marks a step at which a different label leads, the red \
              marks at the sides the step from which on the label is proved. \
              Of {} new pictures {certified} are certified before the work exceeds that of the exact evaluation. These two are the \
              cheapest ones with each label, and the two that cost most. (For all ten digits together the stage does not pay, \
@@ -154,7 +154,7 @@ impl Findings<'_> {
         let first = |order: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
             let mut chosen: Vec<usize> = Vec::new();
             for row in order {
-                if !chosen.iter().any(|other| labels[*other] == labels[row]) {
+                if !chosen.iter().any(|shown| labels[*shown] == labels[row]) {
                     chosen.push(row);
                 }
             }
@@ -280,7 +280,7 @@ fn margins(machine: &Machine, rows: &Matrix) -> anyhow::Result<Vec<f64>> {
 fn others(order: impl Iterator<Item = usize>, labels: &[f64]) -> Vec<usize> {
     let mut chosen: Vec<usize> = Vec::new();
     for row in order {
-        if chosen.len() < SHOWN && !chosen.iter().any(|other| labels[*other] == labels[row]) {
+        if chosen.len() < SHOWN && !chosen.iter().any(|shown| labels[*shown] == labels[row]) {
             chosen.push(row);
         }
     }

@@ -68,7 +68,7 @@ impl Queried<'_> {
         format!(
             "Each line is a range of {what}, from top to bottom one step after the other. A solid line is proved: the \
              exact value lies in it. A dashed one is an estimate with its acceptance threshold. When a proved range lies \
-             on one side of 0, no other label is possible: red marks at the sides show that step. A diamond marks a step at which another label \
+             on one side of 0, no second label is possible: red marks at the sides show that step. A diamond marks a step at which a different label \
              leads than before. The slider walks through the steps.{border}"
         )
     }

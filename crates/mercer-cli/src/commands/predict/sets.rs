@@ -164,13 +164,12 @@ impl SetFormat {
     fn of(predict: &Predict) -> anyhow::Result<Self> {
         let ending = predict.output.as_ref().and_then(|path| path.extension());
         Ok(match predict.format {
-            Some(OutputFormat::Jsonl) => Self::Jsonl,
-            Some(OutputFormat::Csv) => Self::Csv,
             Some(OutputFormat::Libsvm) => {
                 anyhow::bail!("--sets writes csv or jsonl: LIBSVM's format has one label a line")
             }
+            Some(OutputFormat::Jsonl) => Self::Jsonl,
             None if ending.is_some_and(|ending| ending == "jsonl") => Self::Jsonl,
-            None => Self::Csv,
+            Some(OutputFormat::Csv) | None => Self::Csv,
         })
     }
 }
