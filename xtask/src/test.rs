@@ -29,7 +29,8 @@ pub const VERB: Verb = Verb {
             spark   the tests of `mercer.spark` in a local session, on Spark Connect and on a local cluster, in target/spark-venv;\n\
             \u{20}       skipped if Java 17 or pyspark cannot be had; only with --full, or if named: it takes minutes\n\
             r       R CMD build and R CMD check of r/, in target/r; skipped if R or a package it needs is not installed\n\
-            page    the page of `mercer serve`, that of `mercer play` and reports in Chromium, by playwright-core; skipped if they cannot be had\n\
+            page    the page of `mercer serve`, that of `mercer play` and reports in Chromium, by playwright-core; skipped if they cannot be had;\n\
+            \u{20}       a script that fails is run once more, and that is said\n\
             --full  every step, as before a release",
     run,
 };
