@@ -115,7 +115,7 @@ fn belongs(name: &str, file: &str) -> bool {
     let Some((folder, rest)) = file.split_once('/') else { return ROOT.contains(&&*file) };
     let ending = rest.rsplit('.').next().unwrap_or_default();
     if name == DATA {
-        let files = ["README.md", "digits.csv.gz", "digits.model"];
+        let files = ["README.md", "digits.csv.gz", "digits.model", "svm-predict.labels"];
         return ending == "csv" || files.contains(&rest);
     }
     let is_page_of_tests = folder == "page" && rest.contains('/');

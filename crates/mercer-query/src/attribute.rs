@@ -11,6 +11,7 @@ mod separable;
 use std::sync::Arc;
 
 use mercer_data::Matrix;
+use mercer_data::limits::{NUMBERS_PER_VALUE, SMALL_TABLE};
 use mercer_data::scale::Map;
 use mercer_kernel::{ExponentialForm, Form, Profile};
 use mercer_machine::{Answer, Machine, Model, Output, Scheme, Score, pairs};
@@ -52,6 +53,9 @@ pub struct ExplainedScore {
     /// The class that negative scores speak for; none where that is all the others.
     pub against: Option<usize>,
 }
+
+/// Numbers of work for each column, on all threads.
+const WORK: usize = 32;
 
 /// Which score to explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,6 +112,13 @@ impl Dense {
     }
 }
 
+/// Refuses rows that claim far more columns than their values justify: each row is made dense, beside numbers of work.
+fn check_width(rows: usize, columns: usize, stored: usize) -> Result<(), QueryError> {
+    let numbers = rows.saturating_add(WORK).saturating_mul(columns);
+    let limit = usize::max(SMALL_TABLE, stored.saturating_mul(NUMBERS_PER_VALUE));
+    if numbers <= limit { Ok(()) } else { Err(QueryError::WideAttributions { numbers, limit }) }
+}
+
 /// Contributions of all columns with bounds on their errors.
 #[derive(Debug, Clone, PartialEq)]
 struct Contributions {
@@ -142,10 +153,12 @@ impl<'a> Attributor<'a> {
             let (found, expected) = (background.columns(), machine.columns());
             return Err(QueryError::BackgroundWidth { found, expected });
         }
+        let columns = std::cmp::max(machine.columns(), background.columns());
+        let stored = background.nonzeros() + machine.supports().nonzeros();
+        check_width(background.rows(), columns, stored)?;
         let plan = Arc::new(Plan::exact(machine));
         let dense_width = (!background.is_sparse()).then_some(background.columns());
         let background_scores = plan.scores(background)?;
-        let columns = std::cmp::max(machine.columns(), background.columns());
         let background = Dense::new(background, columns);
         let method = method(machine, &background)?;
         Ok(Self { plan, machine, dense_width, background, background_scores, method })
@@ -166,11 +179,15 @@ impl<'a> Attributor<'a> {
                 return Err(QueryError::BackgroundWidth { found, expected: rows.columns() });
             }
             _ if rows.columns() > self.background.columns => {
+                let wide = self.background.rows().len() + rows.rows();
+                check_width(wide, rows.columns(), rows.nonzeros())?;
                 return self.widened(rows.columns())?.attribute(rows, choice);
             }
             _ => {}
         }
         let columns = self.background.columns;
+        let stored = rows.nonzeros() + self.machine.supports().nonzeros();
+        check_width(rows.rows(), columns, stored)?;
         let scores = self.plan.scores(rows)?;
         let dense = Dense::new(rows, columns);
         let count = self.machine.scores().len();

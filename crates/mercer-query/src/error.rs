@@ -60,6 +60,16 @@ impl LoadError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
+    /// Attributions of rows that claim far more columns than they use.
+    #[error(
+        "attributions need a number for each column: {numbers} numbers here, more than the {limit} that the stored values justify"
+    )]
+    WideAttributions {
+        /// Numbers needed.
+        numbers: usize,
+        /// The most.
+        limit: usize,
+    },
     /// A threshold for a machine that does not answer by the sign of one score.
     #[error(
         "a threshold needs a machine that answers by one score (two classes, novelty); this one has several or is a regression"
@@ -163,6 +173,7 @@ impl QueryError {
             | Self::NoBackground
             | Self::BackgroundWidth { .. }
             | Self::NotAttributable { .. }
+            | Self::WideAttributions { .. }
             | Self::ScaledByRow { .. }
             | Self::NoSets
             | Self::UntestedSets

@@ -27,7 +27,7 @@ use crate::labels::Fit;
 use crate::output::save_text;
 
 use digits::{digits, noisy};
-use page::Findings;
+use page::DemoPage;
 
 /// Queries to tune on: enough for a risk of 1 in 1,000.
 const SAMPLE: usize = 6000;
@@ -81,7 +81,7 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
             rows.push(row);
         }
     }
-    let findings = Findings {
+    let findings = DemoPage {
         comparison: &comparison,
         training: &training,
         held_out: &held_out,

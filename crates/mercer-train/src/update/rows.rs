@@ -10,9 +10,9 @@ use super::{Update, WeightedRows};
 use crate::TrainError;
 
 /// A row by its bits: columns and values that are not zero.
-pub(super) type RowKey = Vec<(u32, u64)>;
+pub(super) type RowBits = Vec<(u32, u64)>;
 
-pub(super) fn row_key(row: Row<'_>) -> RowKey {
+pub(super) fn row_key(row: Row<'_>) -> RowBits {
     row.nonzeros().map(|(column, value)| (column, value.to_bits())).collect()
 }
 
@@ -158,9 +158,9 @@ fn forgotten(
     // Only rows that are asked for are looked up.
     let targets = target_keys(rows, original, has_targets);
     let wanted = rows.examples.iter().zip(&targets);
-    let wanted: Vec<(RowKey, TargetKey)> =
+    let wanted: Vec<(RowBits, TargetKey)> =
         wanted.map(|(row, target)| (row_key(row), target.clone())).collect();
-    let mut places: HashMap<&RowKey, Vec<(usize, TargetKey)>> =
+    let mut places: HashMap<&RowBits, Vec<(usize, TargetKey)>> =
         wanted.iter().map(|(row, _)| (row, Vec::new())).collect();
     let keys = target_keys(original, rows, has_targets);
     for ((at, row), target) in original.examples.iter().enumerate().zip(keys) {

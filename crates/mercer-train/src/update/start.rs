@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use mercer_data::Matrix;
 use mercer_machine::{ClassName, Machine, Output, Scheme, Score};
 
-use super::rows::{RowKey, row_key};
+use super::rows::{RowBits, row_key};
 use crate::gram::{Source, kernel_sums};
 use crate::reduce::ClassPair;
 use crate::solvers::StartPoint;
@@ -37,7 +37,7 @@ impl<'a> EarlierMachine<'a> {
         weight_ratios: Vec<f64>,
     ) -> Result<Self, TrainError> {
         let supports = machine.supports();
-        let places: HashMap<RowKey, u32> =
+        let places: HashMap<RowBits, u32> =
             (0u32..).zip(supports.iter()).map(|(at, row)| (row_key(row), at)).collect();
         let mut is_found = vec![false; supports.rows()];
         for row in original.iter() {

@@ -28,7 +28,7 @@ const STEP_BY_STEP: &str = "cascade(anytime(chunk=4), exact)";
 const PARTS: usize = 5;
 
 /// What the page is about.
-pub(super) struct Findings<'f> {
+pub(super) struct DemoPage<'f> {
     pub(super) comparison: &'f LibsvmComparison,
     pub(super) training: &'f Dataset,
     pub(super) held_out: &'f Dataset,
@@ -37,7 +37,7 @@ pub(super) struct Findings<'f> {
     pub(super) rows: &'f [DemoRow],
 }
 
-impl Findings<'_> {
+impl DemoPage<'_> {
     pub(super) fn page(&self) -> anyhow::Result<String> {
         let mut page = Page::new("Handwritten digits, answered in stages");
         let DemoTask { machine, sample, .. } = self.task;
