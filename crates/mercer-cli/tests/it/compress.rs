@@ -32,7 +32,7 @@ fn a_compressed_model_is_a_model_like_any_other() {
     assert!(told["curve"].as_array().unwrap().len() > 2, "{told}");
     assert!(fs::read_to_string(&svg).unwrap().starts_with("<svg"));
     let text = fs::read_to_string(&page).unwrap();
-    assert!(text.contains("data-drawing=\"plot\"") && text.contains("disagreements"), "{text}");
+    assert!(text.contains("data-drawing=\"scatter\"") && text.contains("disagreements"), "{text}");
     assert!(!text.contains("NaN"));
     let known = object(&["inspect", &small, "--json"]);
     assert_eq!(known["supports"].as_u64(), Some(after));
