@@ -89,7 +89,9 @@ impl<'r, 'q, 'a> DecompositionRun<'r, 'q, 'a> {
             Some(file) => Box::new(file.view(&examples)),
             None => Box::new(MemoryRows { source, examples }),
         };
-        let f32_rows = rows.f32_rows(source.kernel);
+        // Sums that are not recomputed at the end stay in f64.
+        let is_recomputed = problem.stopping_test == StoppingTest::Recomputed;
+        let f32_rows = is_recomputed.then(|| rows.f32_rows(source.kernel)).flatten();
         let mut rounds = Rounds {
             f32_rows: f32_rows.as_ref(),
             most_in_f32: MOST_IN_F32 * control.tolerance,
