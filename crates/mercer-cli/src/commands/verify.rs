@@ -200,7 +200,7 @@ impl Found {
     fn object(&self, folder: Option<&str>) -> Value {
         let stage = |stage: &StageVerification| {
             let (rests_on, work) = match stage.outcome {
-                Outcome::Verified { work } => ("constants", Some(work)),
+                Outcome::Verified { work } => ("constants", Some(work as u64)),
                 Outcome::Calibration => ("calibration", None),
                 _ => ("machine", None),
             };

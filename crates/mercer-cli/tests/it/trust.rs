@@ -110,6 +110,7 @@ fn a_certified_plan_works_for_its_maker_and_for_others() {
         |user: &User<'_>| user.object(&["inspect", &fast]).0["verification"]["state"].clone();
     assert_eq!((state(&maker), state(&other)), ("known".into(), "verified".into()));
     let (object, _) = other.object(&["verify", &fast]);
+    check("verify", &object);
     assert_eq!(object["verified"], "everything");
     assert_eq!(object["verified_stages"][0]["rests_on"], "constants");
     assert_eq!(object["verified_stages"][1]["rests_on"], "machine");
