@@ -1,6 +1,7 @@
 """Writes the reference of the Python package as Markdown, from its docstrings: ``python api.py --to FOLDER``.
 
-The sources are read by griffe and not imported, so the compiled module need not be there. ``cargo xtask docs`` runs this.
+The sources are read by griffe and not imported, so the compiled module need not be there: its docstrings are the comments in
+``rust/``. ``cargo xtask docs`` runs this.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ PAGES = [
     ("mercer", "python.md", "Python: `mercer`"),
     ("mercer.svm", "python-svm.md", "Python: `mercer.svm`"),
     ("mercer.machines", "python-machines.md", "Python: `mercer.machines`"),
+    ("mercer.spark", "python-spark.md", "Python: `mercer.spark`"),
+    ("mercer.decomposition", "python-decomposition.md", "Python: `mercer.decomposition`"),
+    ("mercer.onnx", "python-onnx.md", "Python: `mercer.onnx`"),
     ("mercer.errors", "python-errors.md", "Python: `mercer.errors`"),
 ]
 
@@ -29,14 +33,51 @@ def main() -> None:
     folder = parser.parse_args().to
     folder.mkdir(parents=True, exist_ok=True)
     package = griffe.load("mercer", search_paths=[str(ROOT / "src")], docstring_parser="numpy")
+    document(package["_mercer"], compiled_docs())
     for name, file, title in PAGES:
         module = package if name == "mercer" else package[name.removeprefix("mercer.")]
         (folder / file).write_text(page(module, title), encoding="utf-8")
 
 
+def compiled_docs() -> dict[str, str]:
+    """Comments of ``rust/*.rs`` by what they describe: ``Class``, ``Class.method`` or ``function``, by Python's names."""
+    docs, classes = {}, {}
+    for path in sorted((ROOT / "rust").glob("*.rs")):
+        owner, name, lines = "", "", []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            text = line.strip()
+            if text.startswith("///"):
+                lines.append(text[3:].removeprefix(" "))
+                continue
+            if found := re.match(r'#\[pyclass\(.*name = "(\w+)"', text):
+                name = found[1]
+            elif found := re.match(r"pub(?:\(crate\))? struct (\w+)", text):
+                classes[found[1]] = name or found[1]
+                docs[classes[found[1]]] = "\n".join(lines)
+            elif found := re.match(r"impl (\w+) \{", text):
+                owner = classes.get(found[1], "")
+            elif found := re.match(r"(?:pub(?:\(crate\))? )?fn (\w+)", text):
+                is_method = line.startswith(" ")
+                docs[f"{owner}.{found[1]}" if is_method else found[1]] = "\n".join(lines)
+            if not text.startswith("#["):
+                name, lines = ("" if text.startswith(("pub", "struct")) else name), []
+    return {name: text for name, text in docs.items() if text}
+
+
+def document(module: griffe.Module, docs: dict[str, str]) -> None:
+    """Gives the members of the compiled module their docstrings."""
+    for name, member in module.members.items():
+        if member.is_alias:
+            continue
+        inner = member.members if member.is_class else {}
+        for path, thing in [(name, member), *((f"{name}.{key}", value) for key, value in inner.items())]:
+            if not thing.has_docstring and path in docs:
+                thing.docstring = griffe.Docstring(docs[path].replace("`", "``"), parent=thing, parser="numpy")
+
+
 def page(module: griffe.Module, title: str) -> str:
     """All that is public in a module, in the order of ``__all__``."""
-    parts = [f"# {title}", prose(module.docstring.value if module.docstring else "")]
+    parts = [f"# {title}", *sections(module)]
     for name in module.exports or []:
         member = module.members[str(name)]
         target = member.final_target if member.is_alias else member
@@ -76,7 +117,8 @@ def of_function(function: griffe.Function, level: str, owner: str = "") -> list[
 
 def signature(thing: griffe.Class | griffe.Function) -> str:
     """As it is called: without ``self``, with defaults."""
-    parameters, words, is_starred = thing.parameters, [], False
+    made = thing.members.get("__new__") if thing.is_class and "__init__" not in thing.members else None
+    parameters, words, is_starred = (made or thing).parameters, [], False
     for parameter in parameters:
         if parameter.name in ("self", "cls"):
             continue
@@ -107,8 +149,8 @@ def sections(thing: griffe.Object) -> list[str]:
         if kind == "text":
             parts.append(prose(value))
         elif kind == "examples":
-            texts = [text for _, text in value]
-            parts.append("Examples:\n\n```python\n" + "\n".join(texts) + "\n```")
+            parts.append("Examples:")
+            parts += [prose(text) if part.value == "text" else f"```python\n{text}\n```" for part, text in value]
         elif kind in ("parameters", "other parameters", "attributes", "returns", "yields", "raises", "warns"):
             parts.append(items(kind, value))
         elif kind == "admonition":

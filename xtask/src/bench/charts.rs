@@ -16,8 +16,7 @@ const FOLDER: &str = "docs/benchmarks";
 const INTRODUCTION: &str = "# Benchmarks\n\n\
     One chart per result of the README. Bars are on a logarithmic scale, shorter is better; the page of each result has commit, \
     versions and all rows.\n`cargo xtask bench --all --quick` measures the results on any machine, with peers where they are installed; `cargo xtask bench charts` \
-    writes this page\nand its charts from `overview.json`, which takes figures from a stored file of those runs, or from the dated page of a longer run.\n\
-    A page without a chart: [attributions, prediction sets and updates](2026-11-18-beyond.md).\n";
+    writes this page\nand its charts from `overview.json`, which takes figures from a stored file of those runs, or from the dated page of a longer run.\n";
 
 pub fn run(_: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
@@ -57,8 +56,33 @@ fn files(folder: &Path) -> Result<Vec<(String, String)>> {
         );
         files.push((file.to_owned(), draw(title, unit, &place, &bars)));
     }
+    page.push_str(&other_pages(folder, charts)?);
     files.push(("README.md".to_owned(), page));
     Ok(files)
+}
+
+/// A list of the dated pages that no chart is made from, newest first.
+fn other_pages(folder: &Path, charts: &[Value]) -> Result<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let is_page = name.ends_with(".md") && name.starts_with(|first: char| first.is_ascii_digit());
+        if is_page && charts.iter().all(|chart| chart["page"] != name.as_str()) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    let mut list = "\n## Other pages\n\n".to_owned();
+    for name in names {
+        let text = fs::read_to_string(folder.join(&name)).with_context(|| name.clone())?;
+        let title = text.lines().next().and_then(|line| line.strip_prefix("# "));
+        let title = title.with_context(|| format!("{name} does not begin with a title"))?;
+        let date = name.get(..10).context("the name of a page is shorter than its date")?;
+        let title = title.trim_end_matches(date).trim_end_matches([',', ' ']);
+        let _ = writeln!(list, "- {date}: [{title}]({name})");
+    }
+    list.push_str("- [Older pages](archive/README.md), which newer ones replaced\n");
+    Ok(list)
 }
 
 struct Bar {

@@ -8,8 +8,15 @@ use anyhow::{Context, Result};
 use crate::workspace::{self, Workspace, find_python};
 
 /// The pages that the script writes.
-pub const PAGES: &[&str] =
-    &["python.md", "python-svm.md", "python-machines.md", "python-errors.md"];
+pub const PAGES: &[&str] = &[
+    "python.md",
+    "python-svm.md",
+    "python-machines.md",
+    "python-spark.md",
+    "python-decomposition.md",
+    "python-onnx.md",
+    "python-errors.md",
+];
 const GRIFFE: &str = "griffe>=1.14,<3";
 
 /// Writes the pages into a folder.
