@@ -95,24 +95,40 @@ impl Scheduler {
         inline: Duration,
         overload: Overload,
     ) -> std::io::Result<Self> {
-        let queue = Arc::new(WorkQueue::default());
-        let start = |number: usize| {
-            let queue = Arc::clone(&queue);
-            let name = format!("mercer-worker-{number}");
-            std::thread::Builder::new().name(name).spawn(move || work(&queue))
-        };
-        let workers = (0..threads.max(1)).map(start).collect::<std::io::Result<_>>()?;
+        let scheduler = Self::without_workers(threads, limit, inline, overload);
+        scheduler.start_workers()?;
+        Ok(scheduler)
+    }
+
+    /// One whose queue nobody works on yet.
+    fn without_workers(
+        threads: usize,
+        limit: Duration,
+        inline: Duration,
+        overload: Overload,
+    ) -> Self {
         let threads = threads.max(1) as u64;
-        Ok(Self {
-            queue,
+        Self {
+            queue: Arc::default(),
             load: Arc::default(),
-            workers: Mutex::new(workers),
+            workers: Mutex::default(),
             threads,
             bound: Bound::new(limit, threads),
             inline: inline.as_nanos().min(u128::from(u64::MAX)) as u64,
             overload,
             degraded: AtomicU64::new(0),
-        })
+        }
+    }
+
+    fn start_workers(&self) -> std::io::Result<()> {
+        let start = |number: u64| {
+            let queue = Arc::clone(&self.queue);
+            let name = format!("mercer-worker-{number}");
+            std::thread::Builder::new().name(name).spawn(move || work(&queue))
+        };
+        let started = (0..self.threads).map(start).collect::<std::io::Result<Vec<_>>>()?;
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).extend(started);
+        Ok(())
     }
 
     /// Requests that got a smaller budget because of overload.

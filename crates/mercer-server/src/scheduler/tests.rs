@@ -56,20 +56,22 @@ fn work(served: &Arc<ServedModel>) -> Work {
     Work { served: Arc::clone(served), rows, options, deadline: None }
 }
 
-async fn two(overload: Overload) -> [Result<Answered, Failure>; 2] {
-    let (served, limit) = (served(), Duration::from_nanos(1));
-    let scheduler = Scheduler::start(1, limit, INLINE, overload).unwrap();
-    let both =
-        tokio::join!(scheduler.answer(work(&served), None), scheduler.answer(work(&served), None));
+/// Two requests that both come before anything is answered: the workers start once both have been taken on or refused.
+async fn both(scheduler: &Scheduler, works: [Work; 2]) -> [Result<Answered, Failure>; 2] {
+    let [first, second] = works.map(|work| scheduler.answer(work, None));
+    let start = async { scheduler.start_workers().unwrap() };
+    let (first, second, ()) = tokio::join!(biased; first, second, start);
     scheduler.stop();
-    both.into()
+    [first, second]
 }
 
 #[tokio::test]
 async fn what_waits_is_bounded_and_what_runs_is_answered_in_order() {
     let served = served();
     let alone = served.plan.decide(&work(&served).rows).unwrap();
-    let [first, second] = two(Overload::Shed).await;
+    let limit = Duration::from_nanos(1);
+    let scheduler = Scheduler::without_workers(1, limit, INLINE, Overload::Shed);
+    let [first, second] = both(&scheduler, [work(&served), work(&served)]).await;
     assert_eq!(first.unwrap().decisions, alone, "cut into batches and joined again");
     let refused = second.unwrap_err();
     assert!(matches!(refused.kind, Kind::Overloaded { .. }), "{refused}");
@@ -83,18 +85,16 @@ async fn overload_gives_smaller_budgets_before_it_refuses_unless_proof_is_requir
         let served = served();
         let expected = (1e5 * served.queued_ns()) as u64;
         let limit = Duration::from_nanos((expected * 2 / 3).max(1000));
-        let scheduler = Scheduler::start(1, limit, INLINE, Overload::Degrade).unwrap();
+        let scheduler = Scheduler::without_workers(1, limit, INLINE, Overload::Degrade);
         let options = QueryOptions { require, ..QueryOptions::default() };
         let second = Work { options, ..work(&served) };
-        let (first, second) =
-            tokio::join!(scheduler.answer(work(&served), None), scheduler.answer(second, None));
+        let [first, second] = both(&scheduler, [work(&served), second]).await;
         assert_eq!(first.unwrap().budget, None);
         assert_eq!(scheduler.degraded(), u64::from(is_answered));
         match second {
             Ok(second) => assert!(is_answered && second.budget.is_some()),
             Err(refused) => assert!(!is_answered, "{refused}"),
         }
-        scheduler.stop();
     }
 }
 
