@@ -139,6 +139,53 @@ def test_approximate_machines_reach_their_optimum(spark, table):
         assert loss <= report["objective"], "the objective holds the loss of the machine that is returned"
 
 
+@pytest.mark.parametrize("kind", [KernelSVC, LowRankSVC, LinearSVC, AdditiveSVC])
+def test_constructors_keep_what_they_are_given(kind):
+    estimator = kind(C=0.25, idCol="number", maxIter=7)
+    assert (estimator.getC(), estimator.getIdCol(), estimator.getMaxIter()) == (0.25, "number", 7)
+
+
+@pytest.mark.modes("local")
+def test_landmarks_that_are_equal_still_give_a_machine(spark):
+    X, y = arrays(60)
+    once = LowRankSVC(kernel="rbf(gamma=0.5)", landmarks=60, C=2.0).fit(frame(spark, X, y)).report
+    twice = LowRankSVC(kernel="rbf(gamma=0.5)", landmarks=120).fit(frame(spark, np.vstack([X, X]), np.concatenate([y, y]))).report
+    # Each row twice at half the C, and twice the landmarks with the same span: the same problem.
+    assert twice["landmarks"] == 120 and abs(twice["objective"] - once["objective"]) <= 1e-5 * once["objective"]
+
+
+@pytest.mark.modes("local")
+def test_trainings_side_by_side_count_their_own_bytes(spark, table):
+    estimator = LowRankSVC(landmarks=20, idCol="id")
+    alone = estimator.fit(table).report
+    models, found = estimator.fitMultiple(table, [{}, {}]), []
+    threads = [threading.Thread(target=lambda: found.append(next(models)[1].report)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2
+    for report in found:
+        assert report["bytes_sent"] == alone["bytes_sent"] and report["rounds"] == alone["rounds"]
+
+
+@pytest.mark.modes("local")
+def test_packed_rows_are_released(spark, table):
+    def kept():
+        return spark._jsparkSession.sharedState().cacheManager().isEmpty()
+
+    table.unpersist()
+    assert kept(), "nothing is persisted before"
+    with pytest.raises(DataError, match="two rows have the same id"):
+        KernelSVC(idCol="weight").fit(table.selectExpr("features", "label", "cast(weight as long) as weight"))
+    models = LinearSVC(maxIter=1).fitMultiple(table, [{}, {}])
+    next(models)
+    assert not kept()
+    del models
+    assert kept(), "an iterator that is given up releases its rows"
+    table.cache()
+
+
 def test_a_cancelled_training_ends(spark, table):
     ended, name = threading.Event(), "a-training-of-mine"
 
@@ -198,5 +245,7 @@ def test_tables_that_cannot_be_trained_are_refused(spark, table):
         KernelSVC(labelCol="features").fit(table)
     with pytest.raises(DataError, match="no column 'other'"):
         KernelSVC(featuresCol="other").fit(table)
-    with pytest.raises(DataError, match="additive kernels need values that are not negative"):
-        AdditiveSVC().fit(table)
+    with pytest.raises(DataError, match=r"the row with id = \d+: entry [123] of column 'features' is -.*; additive kernels need"):
+        AdditiveSVC(idCol="id").fit(table)
+    with pytest.raises(DataError, match=r"row \d+ of partition \d+: column 'b' is -.*; additive kernels need values that are not negative"):
+        AdditiveSVC(featuresCols=["a", "b"]).fit(table.filter("a >= 0"))

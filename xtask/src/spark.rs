@@ -10,10 +10,9 @@ use crate::workspace::{self, Workspace, find_python};
 /// Sessions that the tests run in, each in a process of its own: MERCER_SPARK of `python/tests_spark/conftest.py`.
 const MODES: [&str; 3] = ["local", "connect", "cluster"];
 /// What the tests need beside the package.
-const PACKAGES: [&str; 5] =
-    ["pyspark[connect]==4.*", "pytest>=8", "pandas>=2", "pyarrow>=18", "dask[array]"];
+const PACKAGES: [&str; 3] = ["pyspark[connect]==4.*", "pytest>=8", "dask[array]"];
 /// Fails if one of them is missing.
-const IMPORTS: &str = "import pyspark, pytest, pandas, pyarrow, grpc_status, zstandard, dask.array";
+const IMPORTS: &str = "import pyspark, pytest, grpc_status, zstandard, dask.array";
 /// The oldest Java that Spark 4 runs on.
 const OLDEST_JAVA: u32 = 17;
 
@@ -48,7 +47,7 @@ fn environment(workspace: &Workspace) -> Result<Option<PathBuf>> {
         return Ok(None);
     }
     let mut package = pip(workspace, &python);
-    package.arg("./python");
+    package.arg("./python[spark]");
     // What the step `test` built is used again.
     package.env("MATURIN_PEP517_ARGS", "--profile dev --features workspace-features");
     workspace::run(&mut package)?;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import uuid
 
 import numpy as np
@@ -30,27 +31,37 @@ def sentence(error):
     return getattr(errors, kind, MercerError)(text.strip(), "Spark")
 
 
-class Session:
-    """Jobs of one training: errors of tasks become ours, and what interrupts the driver ends its jobs."""
+class Counts(threading.local):
+    """What the trainings of one thread moved: several may use the same blocks at a time, each in a thread of its own."""
 
-    def __init__(self, spark):
-        self.spark, self.tag = spark, f"mercer-{uuid.uuid4().hex}"
-        #: Bytes that went to tasks and came from them.
+    def __init__(self):
+        #: Bytes that jobs took along, each job counted once however many executors it goes to, and bytes that came back.
         self.sent, self.received, self.jobs = 0, 0, 0
 
+    def all(self):
+        return {"bytes_sent": self.sent, "bytes_received": self.received, "jobs": self.jobs}
+
+
+class Session:
+    """Jobs over one packed table: errors of tasks become ours, and what interrupts the driver ends its jobs."""
+
+    def __init__(self, spark):
+        self.spark, self.tag, self.counts = spark, f"mercer-{uuid.uuid4().hex}", Counts()
+
     def collect(self, frame, sent=0):
-        self.jobs, self.sent = self.jobs + 1, self.sent + sent
-        self.spark.addTag(self.tag)
+        self.counts.jobs, self.counts.sent = self.counts.jobs + 1, self.counts.sent + sent
+        tag = f"{self.tag}-{threading.get_ident()}"
+        self.spark.addTag(tag)
         try:
             table = frame.toArrow()
         except PySparkException as error:
             raise (sentence(error) or error) from None
         except BaseException:
-            self.spark.interruptTag(self.tag)
+            self.spark.interruptTag(tag)
             raise
         finally:
-            self.spark.removeTag(self.tag)
-        self.received += table.nbytes
+            self.spark.removeTag(tag)
+        self.counts.received += table.nbytes
         return table
 
 
@@ -73,7 +84,11 @@ class Blocks:
         pieces = table.mapInArrow(_packing.deal(source, self.classes, self.width, blocks, groups), _packing.PIECE)
         made = pieces.groupBy("group").applyInArrow(_packing.gather(source.id_column), _packing.BLOCK)
         self.frame = made.persist(StorageLevel.MEMORY_AND_DISK)
-        self._read_labels()
+        try:
+            self._read_labels()
+        except BaseException:
+            self.release()
+            raise
 
     def _survey(self, table, source):
         records = self.session.collect(table.mapInArrow(_packing.survey(source), _packing.SURVEY)).to_pylist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 
 import numpy as np
 from pyspark.ml.base import Estimator, _FitMultipleIterator
@@ -51,7 +52,9 @@ class BlockEstimator(Estimator, TrainingParams, DefaultParamsReadable, MLWritabl
         self._progress = function
         return self
 
-    def _tell(self, **facts):
+    def _tell(self, blocks, **facts):
+        """Progress: what is known of the round, and the bytes that were moved so far."""
+        facts.update(bytes_sent=blocks.session.counts.sent, bytes_received=blocks.session.counts.received)
         log.info("%s", ", ".join(f"{name} {value}" for name, value in facts.items()))
         if self._progress is not None:
             self._progress(facts)
@@ -79,6 +82,10 @@ class BlockEstimator(Estimator, TrainingParams, DefaultParamsReadable, MLWritabl
         stages = [self.copy(params) for params in paramMaps]
         lock, packed, left = threading.Lock(), {}, [len(stages)]
 
+        def release():
+            while packed:
+                packed.popitem()[1].release()
+
         def fit(index):
             stage = stages[index]
             try:
@@ -92,17 +99,18 @@ class BlockEstimator(Estimator, TrainingParams, DefaultParamsReadable, MLWritabl
                 with lock:
                     left[0] -= 1
                     if not left[0]:
-                        for blocks in packed.values():
-                            blocks.release()
+                        release()
 
-        return _FitMultipleIterator(fit, len(stages))
+        models = _FitMultipleIterator(fit, len(stages))
+        # Who stops before the last model leaves packed rows behind otherwise.
+        weakref.finalize(models, release)
+        return models
 
     def _model(self, dataset, blocks):
         names = class_names(dataset.schema[self.getLabelCol()], blocks.classes)
-        before = blocks.session.sent, blocks.session.received, blocks.session.jobs
+        before = blocks.session.counts.all()
         compiled, report = self._train(blocks, names)
-        now = blocks.session.sent, blocks.session.received, blocks.session.jobs
-        report.update(zip(("bytes_sent", "bytes_received", "jobs"), (after - start for after, start in zip(now, before))))
+        report.update({name: now - before[name] for name, now in blocks.session.counts.all().items()})
         model = KernelModel()
         model._take(compiled, blocks.classes.tolist())
         model._resetUid(self.uid)
@@ -122,15 +130,20 @@ def class_names(field, classes):
 
 
 class Pair:
-    """Two classes of one-vs-one: places of the classes, numbers of their rows, +1 for rows of the first class."""
+    """Two classes of one-vs-one, and the rows that belong to them: ``signs`` are +1 for rows of the first class, else -1."""
 
     def __init__(self, blocks, first, second):
         self.first, self.second, self.is_all = first, second, len(blocks.classes) == 2
-        if self.is_all:
-            self.rows = np.arange(blocks.rows)
-        else:
-            self.rows = np.flatnonzero((blocks.labels == first) | (blocks.labels == second))
-        self.signs = np.where(blocks.labels[self.rows] == first, 1.0, -1.0)
+        labels, self.weights, self.starts = blocks.labels, blocks.weights, blocks.starts
+        if not self.is_all:
+            self.rows = np.flatnonzero((labels == first) | (labels == second))
+            labels, self.weights = labels[self.rows], self.weights[self.rows]
+            self.starts = np.searchsorted(self.rows, self.starts)
+        self.signs = np.where(labels == first, np.int8(1), np.int8(-1))
+
+    def numbers(self, places):
+        """Numbers in the table of some rows of the pair."""
+        return places if self.is_all else self.rows[places]
 
     def places(self):
         """A function, for tasks, that says which rows of a block belong to the pair: None for all."""
@@ -139,9 +152,9 @@ class Pair:
 
 
 def pairs(blocks):
-    """The pairs of one-vs-one, in the order of machines."""
+    """The pairs of one-vs-one, in the order of machines, made one by one: each holds some bytes for each of its rows."""
     count = len(blocks.classes)
-    return [Pair(blocks, first, second) for first in range(count) for second in range(first + 1, count)]
+    return (Pair(blocks, first, second) for first in range(count) for second in range(first + 1, count))
 
 
 def draw(rows, count, seed, round):

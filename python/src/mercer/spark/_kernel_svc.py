@@ -23,8 +23,8 @@ PART = 1 << 16
 class KernelSVC(BlockEstimator):
     """C-SVC with any kernel: the machine of ``mercer.svm.SVC``, from rows that stay in the cluster.
 
-    The driver keeps 32 bytes a row and solves working sets; tasks compute kernel values. Of several classes each pair is
-    trained (one-vs-one). ``tol`` is the largest violation of the optimality conditions, recomputed at the end.
+    The driver keeps 29 bytes a row, and some more of each pair while that is trained, and solves working sets; tasks compute
+    kernel values. Of several classes each pair is trained (one-vs-one), one after the other. ``tol`` is the largest violation of the optimality conditions, recomputed at the end.
 
     Parameters
     ----------
@@ -75,30 +75,27 @@ class KernelSVC(BlockEstimator):
 
     def _train(self, blocks, names):
         kernel = self.getOrDefault(self.kernel) or f"rbf(gamma={1 / blocks.width!r})"
-        rounds = [Rounds(self, blocks, pair, kernel) for pair in pairs(blocks)]
-        for each in rounds:
-            each.run()
-        used = np.unique(np.concatenate([each.pair.rows[each.beta != 0] for each in rounds]))
+        found = [Rounds(self, blocks, pair, kernel).run() for pair in pairs(blocks)]
+        used = np.unique(np.concatenate([rows for rows, _, _ in found]))
         if not len(used):
             raise TrainError("no row became a support; every weight is zero", "NoSupports")
         supports = blocks.fetch(used)
-        coefficients = np.zeros((len(rounds), len(used)))
-        for line, each in zip(coefficients, rounds):
-            own = each.beta != 0
-            line[np.searchsorted(used, each.pair.rows[own])] = each.beta[own]
+        coefficients = np.zeros((len(found), len(used)))
+        for line, (rows, beta, _) in zip(coefficients, found):
+            line[np.searchsorted(used, rows)] = beta
         parts = {
             "kernel": kernel,
             "output": "one_vs_one",
             "names": names,
             "supports": supports.to_csr() if supports.is_sparse else supports.to_dense(),
             "coefficients": coefficients,
-            "offsets": np.array([each.report["offset"] for each in rounds]),
+            "offsets": np.array([report["offset"] for _, _, report in found]),
             "is_linear": False,
             "sigmoids": None,
             "origin": "mercer",
             "formulation": f"c_svc(C={self.getC()!r})",
         }
-        return _mercer.Model.build(parts), summary([each.report for each in rounds])
+        return _mercer.Model.build(parts), summary([report for _, _, report in found])
 
 
 def summary(reports):
@@ -132,12 +129,21 @@ class Rounds:
         self.estimator, self.blocks, self.pair, self.kernel = estimator, blocks, pair, kernel
         self.tol, self.size = estimator.getTol(), estimator.getOrDefault(estimator.workingSetSize)
         self.centre = blocks.centre()
-        y, costs = pair.signs, estimator.getC() * blocks.weights[pair.rows]
-        self.lower, self.upper = np.where(y > 0, 0.0, -costs), np.where(y > 0, costs, 0.0)
-        self.beta, self.sums = np.zeros(len(y)), np.zeros(len(y))
+        self.beta, self.sums = np.zeros(len(pair.signs)), np.zeros(len(pair.signs))
         self.iterations, self.round, self.report = 0, 0, {}
 
+    def _limits(self, places=slice(None)):
+        """The least and the largest coefficient of some rows."""
+        costs, is_first = self.estimator.getC() * self.pair.weights[places], self.pair.signs[places] > 0
+        return np.where(is_first, 0.0, -costs), np.where(is_first, costs, 0.0)
+
+    def _movable(self):
+        """Whether the coefficient of each row may grow, and whether it may fall."""
+        lower, upper = self._limits()
+        return self.beta < upper, self.beta > lower
+
     def run(self):
+        """The rows with coefficients, these, and what is known of the machine."""
         is_recomputed = True
         while True:
             violation, up, low = self._violation()
@@ -155,7 +161,7 @@ class Rounds:
     def _violation(self):
         """The violation, the largest that bounds the multiplier from below and the smallest from above."""
         gradient = self.sums - self.pair.signs
-        may_grow, may_fall = self.beta < self.upper, self.beta > self.lower
+        may_grow, may_fall = self._movable()
         up = np.min(gradient[may_grow], initial=np.inf)
         low = np.max(gradient[may_fall], initial=-np.inf)
         return max(low - up, 0.0), up, low
@@ -163,7 +169,7 @@ class Rounds:
     def _working_set(self, up, low):
         """Places of the worst violators, the free rows, and violators drawn at random."""
         gradient = self.sums - self.pair.signs
-        may_grow, may_fall = self.beta < self.upper, self.beta > self.lower
+        may_grow, may_fall = self._movable()
         middle, slack = 0.5 * (up + low), 0.5 * self.tol
         violates = (may_grow & (gradient < middle - slack)) | (may_fall & (gradient > middle + slack))
         free = np.flatnonzero(may_grow & may_fall)
@@ -177,8 +183,9 @@ class Rounds:
 
     def _one_round(self, violation, up, low):
         places = self._working_set(up, low)
-        rows = self.blocks.fetch(self.pair.rows[places])
-        lower, upper = self.lower[places] - self.beta[places], self.upper[places] - self.beta[places]
+        rows = self.blocks.fetch(self.pair.numbers(places))
+        least, most = self._limits(places)
+        lower, upper = least - self.beta[places], most - self.beta[places]
         program = Program(lower, upper, self.sums[places] - self.pair.signs[places])
         options = {
             "tolerance": max(0.5 * self.tol, min(INNER_SHARE * violation, INNER_MOST)),
@@ -190,8 +197,8 @@ class Rounds:
         found = solve_changes(self.kernel, rows, program, options)
         self.iterations += found["iterations"]
         changes, old = found["changes"], self.beta[places]
-        new = np.clip(old + changes, self.lower[places], self.upper[places])
-        new = np.where(changes >= upper, self.upper[places], np.where(changes <= lower, self.lower[places], new))
+        new = np.clip(old + changes, least, most)
+        new = np.where(changes >= upper, most, np.where(changes <= lower, least, new))
         new = np.where(changes == 0, old, new)
         moved = np.flatnonzero(new != old)
         self.beta[places] = new
@@ -213,12 +220,13 @@ class Rounds:
         self.sums = np.zeros(len(self.beta))
         used = np.flatnonzero(self.beta)
         for part in np.array_split(used, max(1, -(-len(used) * 8 * self.blocks.width // (8 * SENT)))):
-            self._add(self.blocks.fetch(self.pair.rows[part]), self.beta[part])
+            self._add(self.blocks.fetch(self.pair.numbers(part)), self.beta[part])
 
     def _parts(self):
         for start in range(0, len(self.beta), PART):
             part = slice(start, start + PART)
-            yield Program(self.lower[part], self.upper[part], -self.pair.signs[part]), self.beta[part], self.sums[part]
+            signs = self.pair.signs[part].astype(float)
+            yield Program(*self._limits(part), -signs), self.beta[part], self.sums[part]
 
     def _optimality(self):
         bounds = OptimalityBounds()
@@ -229,21 +237,23 @@ class Rounds:
 
     def _tell(self, violation):
         offset, objective, gap = self._optimality()
-        session = self.blocks.session
         facts = {"round": self.round, "violation": violation, "objective": objective, "gap": gap}
-        facts.update(supports=int(np.count_nonzero(self.beta)), bytes_sent=session.sent, bytes_received=session.received)
+        facts.update(supports=int(np.count_nonzero(self.beta)))
         if not self.pair.is_all:
             facts["pair"] = (self.pair.first, self.pair.second)
         self.report = {"offset": offset, "objective": objective, "gap": gap}
-        self.estimator._tell(**facts)
+        self.estimator._tell(self.blocks, **facts)
 
     def _finish(self, violation):
-        at_bound = (self.beta != 0) & ((self.beta == self.lower) | (self.beta == self.upper))
+        used = np.flatnonzero(self.beta)
+        lower, upper = self._limits(used)
+        at_bound = (self.beta[used] == lower) | (self.beta[used] == upper)
         self.report.update(
             violation=float(violation),
             rounds=self.round,
             converged=bool(violation <= self.tol),
-            supports=int(np.count_nonzero(self.beta)),
+            supports=len(used),
             bounded=int(np.count_nonzero(at_bound)),
             iterations=self.iterations,
         )
+        return self.pair.numbers(used), self.beta[used], self.report

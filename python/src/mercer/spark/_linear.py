@@ -19,7 +19,8 @@ class LinearSVC(BlockEstimator):
     """Linear C-SVC (hinge): ``min ½ |w|² + C Σ max(0, 1 - y (w·x + b))``; the square of b counts as a weight, as in LIBLINEAR.
 
     In a round each group of blocks steps in the dual as if it were alone; the driver adds the changes with the step that raises
-    the dual most. ``tol`` is the duality gap as a share of the objective. The driver keeps 32 bytes a row and sends 8 of them.
+    the dual most. ``tol`` is the duality gap as a share of the objective; the weights are sums of the changes of all rounds. The driver
+    keeps 29 bytes a row and sends 8 of them.
     """
 
     passes = Param(Params._dummy(), "passes", "passes over its rows that a group makes in a round", typeConverter=TypeConverters.toInt)
@@ -76,9 +77,7 @@ class LinearSVC(BlockEstimator):
 
     def _train(self, blocks, names):
         bins = self._bins(blocks)
-        found = [DualRounds(self, blocks, pair, bins) for pair in pairs(blocks)]
-        for each in found:
-            each.run()
+        found = [DualRounds(self, blocks, pair, bins).run() for pair in pairs(blocks)]
         weights = np.array([each.weights[:-1] for each in found])
         offsets = np.array([-each.weights[-1] * each.constant for each in found])
         report = {
@@ -121,9 +120,10 @@ class AdditiveSVC(LinearSVC):
         fitIntercept=None,
         seed=None,
     ):
+        given = self._input_kwargs  # which the constructor of LinearSVC replaces by its own
         super().__init__()
         self._setDefault(kernel="intersection", rank=8)
-        self._take(self._input_kwargs)
+        self._take(given)
 
     def setKernel(self, value):
         return self._set(kernel=value)
@@ -131,16 +131,17 @@ class AdditiveSVC(LinearSVC):
     def setRank(self, value):
         return self._set(rank=value)
 
+    def _source(self):
+        source = super()._source()
+        source.may_be_negative = False
+        return source
+
     def _check(self):
         super()._check()
         if not 1 <= self.getOrDefault(self.rank) <= 64:
             raise TrainError("rank must be between 1 and 64", "Option")
 
     def _bins(self, blocks):
-        if blocks.low.min() < 0:
-            column = int(np.argmin(blocks.low))
-            text = f"feature {column + 1} holds {blocks.low[column]:g}; additive kernels need values that are not negative"
-            raise DataError(text, "Negative")
         top = float(blocks.high.max())
         if top == 0:
             raise DataError("all features are zero", "NoFeatures")
@@ -202,13 +203,13 @@ class DualRounds:
         self.estimator, self.blocks, self.pair, self.bins = estimator, blocks, pair, bins
         width = blocks.width * (1 if bins is None else bins[2].shape[1])
         self.constant = 1.0 if estimator.getOrDefault(estimator.fitIntercept) else 0.0
-        self.weights, self.alpha = np.zeros(width + 1), np.zeros(len(pair.rows))
+        self.weights, self.alpha = np.zeros(width + 1), np.zeros(len(pair.signs))
         self.round, self.objective, self.gap, self.is_converged = 0, np.inf, np.inf, False
 
     def run(self):
+        """Itself, trained, without the coefficients of its rows."""
         blocks, estimator = self.blocks, self.estimator
-        # Where the rows of each block are among those of the pair.
-        cuts = np.searchsorted(self.pair.rows, blocks.starts)
+        cuts = self.pair.starts
         best = np.inf
         while True:
             alpha = {int(number): self.alpha[cuts[at] : cuts[at + 1]] for at, number in enumerate(blocks.numbers)}
@@ -223,13 +224,11 @@ class DualRounds:
                 best, kept = primal, self.weights
             # The weights with the lowest objective so far are the machine.
             self.objective, self.gap = float(best), float(best - dual)
-            session = blocks.session
-            facts = {"round": self.round, "objective": self.objective, "gap": self.gap}
-            estimator._tell(**facts, bytes_sent=session.sent, bytes_received=session.received)
+            estimator._tell(blocks, round=self.round, objective=self.objective, gap=self.gap)
             self.is_converged = bool(best - dual <= estimator.getTol() * best)
             if self.is_converged or self.round >= estimator.getMaxIter():
-                self.weights = kept
-                return
+                self.weights, self.alpha, self.pair = kept, None, None
+                return self
             share = common_step(self.weights, moved, alpha_sum)
             self.weights = self.weights + share * moved
             self.alpha = self.alpha + share * changes

@@ -14,6 +14,8 @@ from ._estimator import BlockEstimator, draw, pairs
 
 #: The share of the mean diagonal that is added to the system before it is factored; ten times as much after a failure.
 RIDGE = 1e-12
+#: A step is taken if what it leaves of the gradient, in the system that was solved, is at most this share.
+RESIDUAL = 1e-6
 #: A step is halved so often before the end is taken as reached.
 HALVINGS = 20
 
@@ -66,9 +68,7 @@ class LowRankSVC(BlockEstimator):
         kernel = self.getOrDefault(self.kernel) or f"rbf(gamma={1 / blocks.width!r})"
         chosen = draw(np.arange(blocks.rows), self.getOrDefault(self.landmarks), self.getSeed(), 1)
         rows = blocks.fetch(chosen)
-        found = [Newton(self, blocks, pair, kernel, rows) for pair in pairs(blocks)]
-        for each in found:
-            each.run()
+        found = [Newton(self, blocks, pair, kernel, rows).run() for pair in pairs(blocks)]
         parts = {
             "kernel": kernel,
             "output": "one_vs_one",
@@ -138,25 +138,29 @@ class Newton:
     def _step(self, gradient, hessian):
         """The step of Newton's method, with as small a ridge as lets the system be factored."""
         ridge = RIDGE * np.trace(hessian) / self.size
-        while True:
+        while np.isfinite(ridge):
+            system = hessian + ridge * np.eye(self.size)
             try:
-                return -scipy.linalg.solve(hessian + ridge * np.eye(self.size), gradient, assume_a="pos")
-            except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-                ridge = max(10 * ridge, 1e-300)
-                if not np.isfinite(ridge):
-                    raise TrainError("the system of the landmarks cannot be solved", "Singular") from None
+                step = -scipy.linalg.cho_solve(scipy.linalg.cho_factor(system), gradient)
+            except scipy.linalg.LinAlgError:
+                step = None
+            # A factor of a system near to a singular one may exist and be of no use.
+            if step is not None and np.linalg.norm(system @ step + gradient) <= RESIDUAL * np.linalg.norm(gradient):
+                return step
+            ridge = max(10 * ridge, 1e-300)
+        raise TrainError("the system of the landmarks cannot be solved", "Singular")
 
     def run(self):
+        """Itself, trained."""
         self.objective, gradient, hessian = self._pass(self.weights)
         while True:
             step = self._step(gradient, hessian)
             decrement = -gradient @ step
-            session = self.blocks.session
             facts = {"round": self.passes, "objective": float(self.objective), "decrement": float(decrement)}
-            self.estimator._tell(**facts, bytes_sent=session.sent, bytes_received=session.received)
+            self.estimator._tell(self.blocks, **facts)
             self.is_converged = bool(decrement <= self.estimator.getTol() * self.objective)
             if self.is_converged or self.passes >= self.estimator.getMaxIter():
-                return
+                return self
             share = 1.0
             for _ in range(HALVINGS):
                 objective, *derivatives = self._pass(self.weights + share * step)
@@ -165,6 +169,6 @@ class Newton:
                 share *= 0.5
             else:
                 # No step lowers the objective: the rest is rounding.
-                return
+                return self
             self.weights, self.objective = self.weights + share * step, objective
             gradient, hessian = derivatives

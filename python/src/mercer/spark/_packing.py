@@ -27,8 +27,9 @@ BLOCK = "group int, block int, rows binary, labels binary, weights binary"
 class Source:
     """Where rows, labels, weights and ids are in a table."""
 
-    def __init__(self, columns, label, weight, id_column):
+    def __init__(self, columns, label, weight, id_column, may_be_negative=True):
         self.columns, self.label, self.weight, self.id_column = columns, label, weight, id_column
+        self.may_be_negative = may_be_negative
 
     def names(self):
         names = [*self.columns, self.label, self.weight, self.id_column]
@@ -38,6 +39,8 @@ class Source:
         """Rows, labels and weights of a batch, checked."""
         rows = _rows.features(batch, self.columns, width, place)
         _rows.check_finite(batch, rows, self.columns, place)
+        if not self.may_be_negative:
+            _rows.check_not_negative(batch, rows, self.columns, place)
         labels = self._numbers(batch, self.label, place)
         weights = np.ones(batch.num_rows)
         if self.weight:

@@ -120,9 +120,20 @@ def _vectors(batch, name, width, place):
 def check_finite(batch, rows, columns, place):
     """Refuses values that are not finite, by row and column."""
     values = rows if isinstance(rows, np.ndarray) else rows[2]
-    bad = ~np.isfinite(values)
+    _refuse_first(batch, rows, ~np.isfinite(values), columns, place, "values must be finite")
+
+
+def check_not_negative(batch, rows, columns, place):
+    """Refuses negative values, by row and column."""
+    values = rows if isinstance(rows, np.ndarray) else rows[2]
+    _refuse_first(batch, rows, values < 0, columns, place, "additive kernels need values that are not negative")
+
+
+def _refuse_first(batch, rows, bad, columns, place, reason):
+    """Refuses the first bad value, if there is one."""
     if not bad.any():
         return
+    values = rows if isinstance(rows, np.ndarray) else rows[2]
     if isinstance(rows, np.ndarray):
         row, at = (int(place[0]) for place in np.nonzero(bad))
         value = values[row, at]
@@ -131,7 +142,7 @@ def check_finite(batch, rows, columns, place):
         row, at = int(np.searchsorted(rows[0], entry, side="right")) - 1, int(rows[1][entry])
         value = values[entry]
     what = f"column {columns[at]!r}" if len(columns) > 1 else f"entry {at + 1} of column {columns[0]!r}"
-    place.refuse(batch, row, f"{what} is {value}; values must be finite")
+    place.refuse(batch, row, f"{what} is {value}; {reason}")
 
 
 def vectors(table):
