@@ -105,7 +105,8 @@ function thinned(items, most) {
  * Ranges of one score, step after step from top to bottom. A step has `low`, `high`, `isEstimate`, `moment` and perhaps `isChange`.
  * What comes after the moment `now` is faint.
  */
-export function closingRange({ steps, now, sides, settled, isZoomed, width = 640, height = 340 }) {
+export function closingRange({ steps, now, sides, settled, isZoomed, width = 640, height: most = 340 }) {
+  const height = Math.min(26 * steps.length + (sides ? 60 : 44), most);
   const shown = steps.filter((step) => step.moment <= now);
   const current = shown[shown.length - 1] ?? steps[0];
   const out = canvas(width, height, `step ${shown.length} of ${steps.length}: between ${short(current.low)} and ${short(current.high)}`);

@@ -1,5 +1,7 @@
 // Requests to the server that sent the page. The token lives in this module only, as long as the page is open.
 
+import { nonzeros, WIDE } from './rows.js';
+
 let token = '';
 /** Asks the user for a token; set by the page. */
 let askForToken = async () => '';
@@ -59,6 +61,14 @@ export async function request(path, options = {}) {
 
 export const json = async (path, options) => (await request(path, options)).json();
 
+/** The three tensors of sparse rows. */
+function sparse(rows) {
+  const starts = [0];
+  for (const { places } of rows) starts.push(starts.at(-1) + places.length);
+  const all = (what) => rows.flatMap((row) => [...row[what]]);
+  return [['indptr', 'INT32', Int32Array.from(starts)], ['indices', 'INT32', Int32Array.from(all('places'))], ['values', 'FP64', Float64Array.from(all('values'))]];
+}
+
 /** One model, by its documented addresses. */
 export class Model {
   constructor(name) {
@@ -73,20 +83,22 @@ export class Model {
 
   supports = (first, count) => json(`${this.base}/supports?first=${first}&count=${count}`);
 
-  /** Rows as bytes behind the JSON part, which is what is read fastest. */
-  rows(what, values, columns) {
-    const bytes = Float64Array.from(values);
-    const input = { name: 'x', shape: [values.length / columns, columns], datatype: 'FP64', parameters: { binary_data_size: bytes.byteLength } };
-    const head = new TextEncoder().encode(JSON.stringify({ inputs: [input] }));
+  /** Rows as bytes behind the JSON part, which is what is read fastest: all values, or those that are not 0 where columns are many. */
+  rows(what, rows) {
+    const columns = rows[0].columns ?? rows[0].length;
+    const tensors = columns > WIDE ? sparse(rows.map((row) => row.places ? row : nonzeros(row)))
+      : [['x', 'FP64', Float64Array.from(rows.flatMap((row) => [...row])), [rows.length, columns]]];
+    const inputs = tensors.map(([name, datatype, { length, byteLength }, shape = [length]]) => ({ name, shape, datatype, parameters: { binary_data_size: byteLength } }));
+    const head = new TextEncoder().encode(JSON.stringify({ inputs }));
     const headers = { 'Inference-Header-Content-Length': String(head.length), 'Content-Type': 'application/octet-stream' };
-    return json(`${this.base}/${what}`, { method: 'POST', headers, body: new Blob([head, bytes]) });
+    return json(`${this.base}/${what}`, { method: 'POST', headers, body: new Blob([head, ...tensors.map(([, , values]) => values)]) });
   }
 
-  explain = (row) => this.rows('explain', row, row.length);
+  explain = (row) => this.rows('explain', [row]);
 
   /** Answers of all rows: one array for each output. */
-  async infer(values, columns) {
-    const reply = await this.rows('infer', values, columns);
+  async infer(rows) {
+    const reply = await this.rows('infer', rows);
     const outputs = Object.fromEntries(reply.outputs.map((output) => [output.name, output.data]));
     return { ...outputs, parameters: reply.parameters };
   }
@@ -100,7 +112,7 @@ export const extensions = async () => (await json('v2')).extensions;
 
 export const metrics = async () => (await request('metrics')).text();
 
-/** One request at a time; of those that come meanwhile only the latest is made. The promise ends when none is left. */
+/** One request at a time; of those that come meanwhile only the latest is made, unless it `isLast`. The promise ends when none is left. */
 export function latestWins(work, show, fail) {
   let next = null;
   let running = null;
@@ -119,8 +131,8 @@ export function latestWins(work, show, fail) {
       running = null;
     }
   };
-  return (value) => {
-    next = { value };
+  return (value, isLast = false) => {
+    if (!isLast || !next) next = { value };
     // Not at once: it must not end before it is known to run.
     running ??= Promise.resolve().then(runAll);
     return running;

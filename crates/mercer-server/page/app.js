@@ -17,6 +17,8 @@ const VIEWS = [
 /** Supports that ranges of columns are taken from, and their values together. */
 const SOME_SUPPORTS = 300;
 const VALUES = 2e6;
+/** A row of more letters does not stand in the address. */
+const LONGEST = 1e5;
 /** Rows that are kept to know where rows usually lie. */
 const SAMPLE = 500;
 
@@ -44,7 +46,9 @@ const wanted = () => Object.fromEntries(new URLSearchParams(location.hash.slice(
 
 /** The fragment of a view with the row as it is. */
 function fragment(view) {
-  const state = new URLSearchParams({ model: session.name, view, row: encodeRow(session.row) });
+  const row = encodeRow(session.row);
+  // Browsers refuse addresses that are too long.
+  const state = new URLSearchParams({ model: session.name, view, ...(row.length < LONGEST ? { row } : {}) });
   return `#${state.toString().replaceAll('%3A', ':').replaceAll('%2C', ',')}`;
 }
 
@@ -61,6 +65,9 @@ function save() {
     links();
   }, 150);
 }
+
+/** Rows of so many columns that can be kept with all their zeros. */
+const fewRows = (columns) => Math.max(3, Math.floor(VALUES / columns));
 
 /** Least and largest value of each column in some rows. */
 function rangesOf(rows, columns) {
@@ -97,18 +104,18 @@ class Session {
     const [card, metadata] = await Promise.all([model.card(), model.metadata()]);
     const made = new Session(name, model, card, metadata);
     if (card.show_supports && made.canUnscale && card.supports > 0 && !card.kernel.startsWith('precomputed')) {
-      const most = Math.max(3, Math.min(SOME_SUPPORTS, Math.floor(VALUES / card.columns)));
-      const found = await model.supports(0, most);
-      const rows = found.supports.map((support) => unscaled(denseRow(support, card.columns), found));
+      const found = await model.supports(0, Math.min(SOME_SUPPORTS, fewRows(card.columns)));
+      const rows = found.supports.map((support) => ({ values: unscaled(denseRow(support, card.columns), found) }));
       made.learnRanges(rows);
-      [made.row] = rows;
+      made.row = rows[0].values;
     }
     return made;
   }
 
-  /** Widens the ranges of columns, or replaces them if nothing was known. */
-  learnRanges(rows) {
-    this.sample = [...this.sample, ...rows].slice(-SAMPLE);
+  /** Widens the ranges of columns by some of these rows, or replaces them if nothing was known. */
+  learnRanges(all) {
+    const rows = all.slice(0, fewRows(this.card.columns)).map(({ values }) => values);
+    this.sample = [...this.sample, ...rows].slice(-Math.min(SAMPLE, fewRows(this.card.columns)));
     const found = rangesOf(rows, this.card.columns);
     this.ranges = this.ranges.map((known, column) => {
       const [low, high] = this.hasRanges ? [Math.min(known[0], found[column][0]), Math.max(known[1], found[column][1])] : found[column];

@@ -73,6 +73,8 @@ function audit({ audit: found, is_alarmed: isAlarmed }) {
 
 export function cardView(session, into) {
   const { card } = session;
+  const words = table(['word', 'what it means here'], WORDS, 'words of this page');
+  words.classList.add('words');
   into.append(
     h('div', { class: 'columns' },
       h('section', {}, h('h3', {}, 'The model'), h('dl', {}, facts(session).map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]))),
@@ -82,6 +84,6 @@ export function cardView(session, into) {
         h('p', {}, 'Stage after stage, cheap ones first. A query leaves as soon as its label is settled.'), stages(card),
         card.left_out.length ? h('div', {}, h('p', {}, 'Left out, because what they rest on was not verified:'), h('ul', {}, card.left_out.map((stage) => h('li', {}, stage)))) : null,
         h('h3', {}, 'Why this plan'), tuning(card.tuning))),
-    h('section', {}, h('h3', {}, 'Words'), table(['word', 'what it means here'], WORDS, 'words of this page')));
+    h('section', {}, h('h3', {}, 'Words'), words));
   return null;
 }

@@ -39,10 +39,15 @@ export function count(value) {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 }
 
+/** A number of things. */
+export const plural = (value, thing) => `${count(value)} ${thing}${value === 1 ? '' : 's'}`;
+
 /** A share as per cent. */
 export function percent(share) {
   if (!Number.isFinite(share)) return '–';
-  return `${Number((100 * share).toPrecision(share < 0.1 ? 2 : 3))} %`;
+  // Not all, though it would be rounded to all.
+  if (share > 0.9995 && share < 1) return 'over 99.9\u00a0%';
+  return `${Number((100 * share).toPrecision(share < 0.1 ? 2 : 3))}\u00a0%`;
 }
 
 /** Bytes in a unit that people read. */
@@ -62,7 +67,8 @@ export function table(head, rows, caption) {
 
 /** A place where files are dropped or chosen. */
 export function dropZone(text, take) {
-  const input = h('input', { type: 'file', on: { change: () => input.files[0] && take(input.files[0]) } });
+  // Emptied by a click: the same file chosen again is a change.
+  const input = h('input', { type: 'file', on: { change: () => input.files[0] && take(input.files[0]), click: () => { input.value = ''; } } });
   const zone = h('label', { class: 'drop' }, h('span', {}, text), input);
   const over = (is) => (event) => { event.preventDefault(); zone.classList.toggle('over', is); };
   zone.addEventListener('dragover', over(true));

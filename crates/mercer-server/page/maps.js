@@ -35,6 +35,26 @@ export function paintMap(canvas, size, colourOf) {
   whole.drawImage(small, 0, 0, PIXELS, PIXELS);
 }
 
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+/** How far an arrow key goes, as a share of a side. */
+const BY = 1 / 24;
+
+/** Lets a place of a map be chosen, by a click or by arrow keys; `now` gives the last one, as shares to the right and upwards. */
+export function choosable(canvas, now, take) {
+  canvas.tabIndex = 0;
+  canvas.setAttribute('role', 'application');
+  canvas.addEventListener('click', (event) => {
+    const box = canvas.getBoundingClientRect();
+    take([(event.clientX - box.left) / box.width, 1 - (event.clientY - box.top) / box.height]);
+  });
+  canvas.addEventListener('keydown', (event) => {
+    const move = ARROWS[event.key];
+    if (!move) return;
+    event.preventDefault();
+    take(now().map((share, axis) => Math.min(Math.max(share + BY * move[axis], 0), 1)));
+  });
+}
+
 const swatch = (colour) => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('rect', { width: 16, height: 16, rx: 3, fill: colour }));
 
 /** Names with their colours. */

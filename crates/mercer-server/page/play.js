@@ -2,12 +2,14 @@
 
 import { count, dropZone, field, h, number, percent, roomFor } from './dom.js';
 import { latestWins } from './api.js';
-import { columnName, parse, sideOf } from './rows.js';
+import { columnName, columnsLike, parse, sideOf, WIDE } from './rows.js';
 import { pad } from './pad.js';
 import { scoreLine } from './draw.js';
 
 /** Sliders at a time. */
 const SLIDERS = 12;
+/** Columns that are named as an example. */
+const NAMED = 8;
 /** Rows of a file that can be stepped through. */
 const ROWS = 20000;
 
@@ -15,6 +17,12 @@ const ROWS = 20000;
 export function sidesOf({ output, classes }) {
   if (output === 'classes' && classes.length === 2) return [classes[1], classes[0]];
   return output === 'novelty' ? ['new', 'like the training data'] : null;
+}
+
+/** A label as the training data have it; of one class, what it means. */
+export function labelText(card, label) {
+  if (card.output === 'value') return number(label);
+  return card.output === 'novelty' ? sidesOf(card)[Number(label > 0)] : String(label);
 }
 
 const SENTENCES = {
@@ -32,7 +40,7 @@ function answerPanel(session) {
     const share = cost / card.exact_multiply_adds;
     const isMulti = card.output === 'classes' && card.classes.length > 2;
     panel.replaceChildren(
-      h('div', { class: 'answer', id: 'answer' }, typeof label === 'number' ? number(label) : label),
+      h('div', { class: 'answer', id: 'answer' }, labelText(card, label)),
       h('p', {}, h('span', { class: `badge ${certainty}` }, certainty), ' ', SENTENCES[certainty]),
       scoreLine({ low, high, certainty, sides: isMulti ? null : sidesOf(card), width: roomFor(500) }),
       h('p', {}, `${isMulti ? 'The margin over the next class' : 'The score'} lies between ${number(low)} and ${number(high)}. `,
@@ -70,26 +78,28 @@ function sliders(session) {
   let shown = [];
   const search = h('input', { type: 'search', on: { input: () => choose() } });
   const choose = () => {
-    const wanted = search.value.toLowerCase();
-    const all = Array.from({ length: columns }, (_, column) => column);
-    const found = all.filter((column) => columnName(session.input, column).toLowerCase().includes(wanted)).slice(0, SLIDERS);
-    shown = found.map((column) => slider(session, column));
+    shown = columnsLike(session, search.value).slice(0, SLIDERS).map((column) => slider(session, column));
     list.replaceChildren(...shown.map(({ element }) => element));
     shown.forEach(({ show }) => show());
   };
   choose();
   const hint = session.hasRanges ? null
-    : h('p', {}, h('small', {}, 'The server does not say which values are usual (--show-supports would): type numbers, or load rows, and the sliders follow.'));
-  const many = columns > SLIDERS ? field(`Columns by name; ${SLIDERS} of ${count(columns)} are shown`, search) : null;
+    : h('p', {}, h('small', {}, session.card.show_supports ? 'The model does not say which values are usual' : 'The server does not say which values are usual (--show-supports would)', ': type numbers, or load rows, and the sliders follow.'));
+  const first = columns > WIDE ? ', the largest values of the row first' : '';
+  const many = columns > SLIDERS ? field(`Columns by name; ${SLIDERS} of ${count(columns)} are shown${first}`, search) : null;
   return {
     element: h('div', {}, many, hint, list),
-    show: (from) => shown.forEach(({ show }) => show(from)),
+    show: (from) => {
+      // A slider that is moved stays in its place.
+      if (columns > WIDE && !(from instanceof Element)) choose();
+      shown.forEach(({ show }) => show(from));
+    },
   };
 }
 
 /** Text and files: rows that can be stepped through. */
 function rowsPanel(session) {
-  const text = h('textarea', { placeholder: session.input.names ? session.input.names.join(',') : 'values separated by commas, or LIBSVM: label index:value …', spellcheck: 'false' });
+  const text = h('textarea', { placeholder: session.input.names ? `${session.input.names.slice(0, NAMED).join(',')}${session.input.names.length > NAMED ? ', …' : ''}` : 'values separated by commas, or LIBSVM: label index:value …', spellcheck: 'false' });
   const said = h('p', { role: 'status' });
   const at = h('input', { type: 'number', min: 1, value: 1, step: 1 });
   const { file } = session;
@@ -110,7 +120,7 @@ function rowsPanel(session) {
   const load = (words) => {
     try {
       file.rows = parse(words, session.input, ROWS);
-      session.learnRanges(file.rows.slice(0, 2000).map(({ values }) => values));
+      session.learnRanges(file.rows.slice(0, 2000));
       session.problem(null);
       go(0);
     } catch (error) {
@@ -132,7 +142,7 @@ function rowsPanel(session) {
 export function playView(session, into) {
   const side = sideOf(session.card.columns);
   const { panel, show, fail } = answerPanel(session);
-  const ask = latestWins((row) => session.model.infer(row, row.length), show, fail);
+  const ask = latestWins((row) => session.model.infer([row]), show, fail);
   const drawing = side ? pad(session, side) : null;
   const columns = sliders(session);
   into.append(

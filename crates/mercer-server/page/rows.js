@@ -3,6 +3,16 @@
 const LIBSVM = /^\S+(\s+\d+:\S+)+\s*(#.*)?$/;
 const TARGETS = ['label', 'target', 'class', 'y'];
 
+/** Rows of more columns are sent as their non-zero values, and controls show some of their columns only. */
+export const WIDE = 1000;
+
+/** A row as the values that are not 0, and their columns. */
+export function nonzeros(row) {
+  const places = [];
+  row.forEach((value, column) => { if (value !== 0) places.push(column); });
+  return { columns: row.length, places, values: places.map((column) => row[column]) };
+}
+
 /** What is known of the rows of a model. */
 export function inputOf(card, metadata) {
   const { target, zero_based: zeroBased } = metadata.properties;
@@ -20,16 +30,18 @@ function finite(text, line) {
 
 function libsvmRow(text, line, input) {
   const [label, ...pairs] = text.replace(/#.*/, '').trim().split(/\s+/);
-  const values = new Float64Array(input.columns);
+  const [places, values] = [[], []];
   for (const pair of pairs) {
     const [index, value] = pair.split(':');
     const column = Number(index) - (input.zeroBased ? 0 : 1);
     if (!(column >= 0 && column < input.columns)) {
       throw new Error(`line ${line}: column ${index} is not one of the model's ${input.columns}`);
     }
-    values[column] = finite(value, line);
+    places.push(column);
+    values.push(finite(value, line));
   }
-  return { values, label };
+  // Made when it is asked for: a file may have more rows than fit in memory with their zeros.
+  return { label, get values() { return denseRow({ indices: places, values }, input.columns); } };
 }
 
 /** Fields of a line of a table; quotes protect separators. */
@@ -95,9 +107,8 @@ export function agree(label, answer) {
 
 /** A row as text for the address of the page: values that are not 0. */
 export function encodeRow(row) {
-  const parts = [];
-  row.forEach((value, column) => { if (value !== 0) parts.push(`${column}:${value}`); });
-  return parts.join(',');
+  const { places, values } = nonzeros(row);
+  return places.map((column, place) => `${column}:${values[place]}`).join(',');
 }
 
 /** The row of such a text; none if it is of another model. */
@@ -109,6 +120,15 @@ export function decodeRow(text, columns) {
     row[column] = value;
   }
   return row;
+}
+
+/** Columns whose name holds a text; of very many those where the row has its largest values stand first. */
+export function columnsLike(session, text) {
+  const { input, row, card } = session;
+  const wanted = text.toLowerCase();
+  const found = Array.from({ length: card.columns }, (_, column) => column)
+    .filter((column) => columnName(input, column).toLowerCase().includes(wanted));
+  return card.columns > WIDE ? found.sort((a, b) => Math.abs(row[b]) - Math.abs(row[a]) || a - b) : found;
 }
 
 /** A support as the server gives it, with its zeros. */

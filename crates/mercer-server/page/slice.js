@@ -1,24 +1,31 @@
 // Where it is hard: a plane through the row, along two columns or two principal directions, with maps of labels, cost and certainty.
 
 import { count, field, h, number, percent } from './dom.js';
-import { columnName } from './rows.js';
+import { columnName, columnsLike, nonzeros, WIDE } from './rows.js';
 import { classColour } from './draw.js';
-import { certaintyColour, CERTAINTIES, costLegend, legend, paintMap, PIXELS, rgb, shade } from './maps.js';
+import { certaintyColour, CERTAINTIES, choosable, costLegend, legend, paintMap, PIXELS, rgb, shade } from './maps.js';
 
 /** Values of a request, at most. */
 const VALUES = 1 << 17;
-const SIZES = [24, 48, 96];
-/** Columns beyond this have no directions: they would take too long to find. */
-const DIRECTED = 1000;
+const SIZES = [12, 24, 48, 96];
+/** Values of a map that is drawn unasked, at most. */
+const UNASKED = 1 << 22;
+/** The ring around the row, with its edge: it stays within the map. */
+const RING = 12;
+/** Columns of a wide model that can be chosen at a time. */
+const LISTED = 200;
 
-/** Columns that differ most over the known rows stand first: they make the better picture. */
-function usefulColumns({ ranges, hasRanges, card }) {
-  const order = Array.from({ length: card.columns }, (_, column) => column);
+/** Columns that differ most over the known rows stand first: they make the better picture. Of very many those that the row has. */
+function usefulColumns(session, text) {
+  const { ranges, hasRanges, card } = session;
+  const order = columnsLike(session, text);
+  if (card.columns > WIDE) return order.slice(0, LISTED);
   const width = (column) => ranges[column][1] - ranges[column][0];
   return hasRanges ? order.sort((a, b) => width(b) - width(a) || a - b) : order;
 }
 
 const columnAxis = (session, column) => ({
+  column,
   name: columnName(session.input, column),
   range: () => session.ranges[column],
   at: (row) => row[column],
@@ -66,12 +73,12 @@ export function principalDirections(rows, widths) {
   return found;
 }
 
-/** All axes that can be chosen, by name. Directions may leave the domain of kernels that want no negative values. */
-function axesOf(session) {
+/** The axes that can be chosen, by name. Directions may leave the domain of kernels that want no negative values, and would take too long for wide models. */
+function axesOf(session, text) {
   const { card, sample, ranges } = session;
-  const columns = usefulColumns(session).map((column) => columnAxis(session, column));
+  const columns = usefulColumns(session, text).map((column) => columnAxis(session, column));
   const canLeave = /^(linear|polynomial|rbf|laplacian|sigmoid)/.test(card.kernel);
-  if (sample.length < 3 || card.columns > DIRECTED || !canLeave) return columns;
+  if (sample.length < 3 || card.columns > WIDE || !canLeave) return columns;
   const directions = principalDirections(sample, ranges.map(([low, high]) => high - low));
   const own = directions.map((direction, number) => directionAxis(session, direction, `principal direction ${number + 1}`));
   // Single columns say little where there are many.
@@ -81,7 +88,16 @@ function axesOf(session) {
 /** The plane through the row: two axes with their ranges, and the rows of a grid on it. */
 class Plane {
   constructor(session, axes, size) {
-    Object.assign(this, { session, axes, size, row: session.row, ranges: axes.map((axis) => axis.range()) });
+    const { row } = session;
+    Object.assign(this, { session, axes, size, row, ranges: axes.map((axis) => axis.range()) });
+    if (row.length <= WIDE) return;
+    /** Columns that are not 0 somewhere on the plane. */
+    this.places = [...new Set([...nonzeros(row).places, ...axes.map(({ column }) => column)])].sort((a, b) => a - b);
+  }
+
+  /** Values of a row of the plane. */
+  get width() {
+    return this.places?.length ?? this.row.length;
   }
 
   value(axis, place) {
@@ -100,10 +116,14 @@ class Plane {
   }
 
   rows(from, to) {
-    const { columns } = this.session.card;
-    const values = new Float64Array((to - from) * columns);
-    for (let at = from; at < to; at += 1) values.set(this.rowAt(at % this.size, Math.floor(at / this.size)), (at - from) * columns);
-    return values;
+    return Array.from({ length: to - from }, (_, number) => {
+      const [x, y] = [(from + number) % this.size, Math.floor((from + number) / this.size)];
+      const { places } = this;
+      if (!places) return this.rowAt(x, y);
+      const own = places.map((column) => this.row[column]);
+      [x, y].forEach((place, axis) => { own[places.indexOf(this.axes[axis].column)] = this.value(axis, place); });
+      return { columns: this.row.length, places, values: own };
+    });
   }
 }
 
@@ -115,9 +135,9 @@ function mapper(session, show) {
     const own = latest;
     const all = plane.size ** 2;
     const found = { plane, labels: [], costs: [], certainties: [] };
-    const part = Math.max(1, Math.floor(VALUES / session.card.columns));
+    const part = Math.max(1, Math.floor(VALUES / plane.width));
     for (let from = 0; from < all; from += part) {
-      const { label, cost, certainty } = await session.model.infer(plane.rows(from, Math.min(from + part, all)), session.card.columns);
+      const { label, cost, certainty } = await session.model.infer(plane.rows(from, Math.min(from + part, all)));
       if (own !== latest) return;
       found.labels.push(...label);
       found.costs.push(...cost);
@@ -142,12 +162,22 @@ export function sliceView(session, into) {
     into.append(h('p', {}, 'The model has one column: there is no plane to draw.'));
     return null;
   }
-  const axes = axesOf(session);
-  const chooser = (place) => h('select', { on: { change: () => draw() } },
-    axes.map(({ name }, number) => h('option', { value: String(number), selected: number === place }, name)));
-  const [x, y] = [chooser(0), chooser(1)];
-  const size = h('select', { on: { change: () => draw() } }, SIZES.map((side) => h('option', { value: String(side), selected: side === 48 }, `${side} × ${side}`)));
-  const maps = ['labels', 'costs', 'certainties'].map((what) => h('canvas', { class: 'map', role: 'img', id: `map-${what}`, aria: { label: `map of ${what}` } }));
+  let axes = axesOf(session, '');
+  const chosen = [axes[0], axes[1]];
+  const choosers = chosen.map((_, place) => h('select', { on: { change: (event) => { chosen[place] = axes[Number(event.target.value)]; draw(); } } }));
+  /** Lists the axes whose name holds a text, and those that are chosen. */
+  const list = (text) => {
+    const found = axesOf(session, text);
+    axes = [...chosen.filter(({ name }) => !found.some((axis) => axis.name === name)), ...found];
+    choosers.forEach((select, place) => select.replaceChildren(...axes.map(({ name }, number) => h('option', { value: String(number), selected: name === chosen[place].name }, name))));
+  };
+  list('');
+  const [x, y] = choosers;
+  const search = h('input', { type: 'search', on: { input: () => list(search.value) } });
+  const isWide = card.columns > WIDE;
+  const usual = isWide ? SIZES.findLast((side) => side <= 24 && (side === SIZES[0] || side ** 2 * nonzeros(session.row).places.length <= UNASKED)) : 48;
+  const size = h('select', { on: { change: () => draw() } }, SIZES.map((side) => h('option', { value: String(side), selected: side === usual }, `${side} × ${side}`)));
+  const maps = ['labels', 'costs', 'certainties'].map((what) => h('canvas', { class: 'map', id: `map-${what}`, aria: { label: `map of ${what}` } }));
   const [ofLabels, ofCosts, ofCertainties, said] = ['div', 'div', 'div', 'p'].map((tag) => h(tag, tag === 'p' ? { role: 'status' } : {}));
   const places = h('p', {});
   let plane = null;
@@ -178,7 +208,8 @@ export function sliceView(session, into) {
       context.strokeStyle = colour;
       context.lineWidth = width;
       context.beginPath();
-      context.arc(PIXELS * share(0, shown.axes[0].at(session.row)), PIXELS * (1 - share(1, shown.axes[1].at(session.row))), 9, 0, 2 * Math.PI);
+      const [x, y] = [0, 1].map((axis) => Math.min(Math.max(PIXELS * share(axis, shown.axes[axis].at(session.row)), RING), PIXELS - RING));
+      context.arc(x, PIXELS - y, RING - 3, 0, 2 * Math.PI);
       context.stroke();
     }
   };
@@ -186,23 +217,22 @@ export function sliceView(session, into) {
   const draw = async () => {
     try {
       session.problem(null);
-      plane = new Plane(session, [x, y].map((chosen) => axes[Number(chosen.value)]), Number(size.value));
+      plane = new Plane(session, [...chosen], Number(size.value));
       await ask(plane);
     } catch (error) {
       session.problem(error);
     }
   };
   for (const canvas of maps) {
-    canvas.addEventListener('click', (event) => {
-      const box = canvas.getBoundingClientRect();
-      const place = (share) => Math.min(Math.floor(share * plane.size), plane.size - 1);
-      const row = plane.rowAt(place((event.clientX - box.left) / box.width), plane.size - 1 - place((event.clientY - box.top) / box.height));
-      session.setRow(row, 'map');
+    const share = (axis) => (plane.axes[axis].at(session.row) - plane.ranges[axis][0]) / (plane.ranges[axis][1] - plane.ranges[axis][0]);
+    choosable(canvas, () => [share(0), share(1)], (shares) => {
+      const [right, up] = shares.map((one) => Math.min(Math.floor(one * plane.size), plane.size - 1));
+      session.setRow(plane.rowAt(right, up), 'map');
     });
   }
   into.append(
-    h('p', { class: 'lead' }, 'A plane through the row, along two columns or two directions in which rows differ most. Work is spent near the border between labels; far from it a query is easy. A click takes that point as the row of Play.'),
-    h('section', {}, h('div', { class: 'row' }, field('To the right', x), field('Upwards', y), field('Points', size)), places, said),
+    h('p', { class: 'lead' }, 'A plane through the row, along two columns or two directions in which rows differ most. Near the border between labels a query is hard, far from it easy: a good plan spends work at the border only. Where the map of cost is dark elsewhere, the plan does not help. A click takes that point as the row of Play; so do the arrow keys.'),
+    h('section', {}, h('div', { class: 'row' }, field('To the right', x), field('Upwards', y), field('Points', size), isWide ? field(`Columns by name; ${LISTED} of ${count(card.columns)} are listed, the largest values of the row first`, search) : null), places, said),
     h('div', { class: 'maps' },
       h('section', {}, h('h3', {}, 'Labels'), maps[0], ofLabels),
       h('section', {}, h('h3', {}, 'Cost'), maps[1], ofCosts),

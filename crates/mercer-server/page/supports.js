@@ -1,11 +1,11 @@
 // The supports that weigh most in a score, for kernels that the page can evaluate itself. The answer does not rest on this.
 
 import { h, number } from './dom.js';
-import { columnName, denseRow, sideOf, unscaled } from './rows.js';
+import { columnName, denseRow, nonzeros, sideOf, unscaled, WIDE } from './rows.js';
 import { fullInk, picture } from './pad.js';
 
-/** Supports that are looked at, and how many come with a request. */
-const MOST = 4000;
+/** Supports that are looked at, their values together, and how many come with a request. */
+const MOST = 20000;
 const VALUES = 4e6;
 const PART = 1000;
 const SHOWN = 8;
@@ -18,48 +18,60 @@ export function parseSpec(text) {
   return { name, ...Object.fromEntries(parameters.map(([key, value]) => [key, Number(value)])) };
 }
 
-const sum = (u, v, term) => u.reduce((all, value, at) => all + term(value, v[at]), 0);
-const dot = (u, v) => sum(u, v, (a, b) => a * b);
+/** Of each kernel the term that is summed over columns, and the function of the sum. */
+const product = (a, b) => a * b;
 const KERNELS = {
-  linear: () => dot,
-  rbf: ({ gamma }) => (u, v) => Math.exp(-gamma * sum(u, v, (a, b) => (a - b) ** 2)),
-  laplacian: ({ gamma }) => (u, v) => Math.exp(-gamma * sum(u, v, (a, b) => Math.abs(a - b))),
-  polynomial: ({ degree = 3, gamma = 1, coef0 = 0 }) => (u, v) => (gamma * dot(u, v) + coef0) ** degree,
-  sigmoid: ({ gamma, coef0 = 0 }) => (u, v) => Math.tanh(gamma * dot(u, v) + coef0),
-  intersection: () => (u, v) => sum(u, v, Math.min),
+  linear: () => [product, (sum) => sum],
+  rbf: ({ gamma }) => [(a, b) => (a - b) ** 2, (sum) => Math.exp(-gamma * sum)],
+  laplacian: ({ gamma }) => [(a, b) => Math.abs(a - b), (sum) => Math.exp(-gamma * sum)],
+  polynomial: ({ degree = 3, gamma = 1, coef0 = 0 }) => [product, (sum) => (gamma * sum + coef0) ** degree],
+  sigmoid: ({ gamma, coef0 = 0 }) => [product, (sum) => Math.tanh(gamma * sum + coef0)],
+  intersection: () => [Math.min, (sum) => sum],
 };
 
-/** The kernel of a model as a function; none if the page does not know it. */
+/** The kernel of a model: of a row, the function of the supports. None if the page does not know it. */
 export function kernelOf(card) {
   const spec = parseSpec(card.kernel);
-  return spec && KERNELS[spec.name] ? KERNELS[spec.name](spec) : null;
+  if (!spec || !KERNELS[spec.name]) return null;
+  const [term, finish] = KERNELS[spec.name](spec);
+  return (row) => {
+    const zeros = row.map((value) => term(0, value));
+    const all = zeros.reduce((sum, value) => sum + value, 0);
+    return ({ indices, values }) => {
+      // Where a support has few zeros, its own columns are summed; else the others are taken from the sum.
+      if (2 * indices.length < row.length) return finish(indices.reduce((sum, column, place) => sum + term(values[place], row[column]) - zeros[column], all));
+      const dense = denseRow({ indices, values }, row.length);
+      return finish(dense.reduce((sum, value, column) => sum + term(value, row[column]), 0));
+    };
+  };
 }
 
-/** All supports, or the first ones of very many: scaled rows, rows of the user, coefficients. */
-export async function loadSupports(session) {
-  const { card, model } = session;
-  const all = [];
-  const most = Math.min(card.supports, MOST, Math.max(8, Math.floor(VALUES / card.columns)));
-  while (all.length < most) {
-    const part = await model.supports(all.length, Math.min(PART, most - all.length));
+/** All supports, or the first ones of very many. */
+export async function loadSupports({ card, model }) {
+  const loaded = { supports: [], scaling: {} };
+  const { supports } = loaded;
+  let values = 0;
+  while (supports.length < Math.min(card.supports, MOST) && values < VALUES) {
+    const part = await model.supports(supports.length, Math.min(PART, MOST - supports.length));
     if (part.supports.length === 0) break;
-    const { centres, factors } = part;
-    for (const support of part.supports) {
-      const scaled = denseRow(support, card.columns);
-      all.push({ number: all.length + 1, scaled, raw: unscaled(scaled, part), coefficients: support.coefficients });
-    }
-    session.scale = centres ? (row) => row.map((value, column) => (value - centres[column]) * factors[column]) : (row) => row;
+    loaded.scaling = part;
+    supports.push(...part.supports);
+    values += part.supports.reduce((sum, { indices }) => sum + indices.length, 0);
   }
-  return all;
+  return loaded;
 }
 
-/** Supports with the largest share in a score. */
-export function heaviest(session, supports, kernel, score) {
-  const row = session.scale(session.row);
-  const weighed = supports.filter(({ coefficients }) => coefficients[score])
-    .map((support) => ({ ...support, similarity: kernel(support.scaled, row), beta: support.coefficients[score] }));
-  weighed.forEach((support) => { support.share = support.beta * support.similarity; });
-  return weighed.sort((a, b) => Math.abs(b.share) - Math.abs(a.share)).slice(0, SHOWN);
+/** Supports with the largest share in a score: as they are, and as rows of the user. */
+export function heaviest({ row, card }, { supports, scaling }, kernel, score) {
+  const { centres, factors } = scaling;
+  const similarity = kernel(centres ? row.map((value, column) => (value - (centres[column] ?? 0)) * factors[column]) : row);
+  const weighed = supports.map((support, place) => ({ support, number: place + 1, beta: support.coefficients[score] })).filter(({ beta }) => beta);
+  for (const one of weighed) {
+    one.similarity = similarity(one.support);
+    one.share = one.beta * one.similarity;
+  }
+  return weighed.sort((a, b) => Math.abs(b.share) - Math.abs(a.share)).slice(0, SHOWN)
+    .map((one) => ({ ...one, raw: unscaled(denseRow(one.support, card.columns), scaling) }));
 }
 
 /** The list of them; `names` are those of the sides above and below 0. */
@@ -67,9 +79,12 @@ export function supportList(session, list, names) {
   const side = sideOf(session.card.columns);
   const full = side ? fullInk(session, side) : 1;
   const one = (support) => {
-    const columns = Array.from(support.raw.slice(0, 6), (value, column) => `${columnName(session.input, column)} ${number(value)}`);
+    // Of many columns most are 0.
+    const { places } = nonzeros(support.raw);
+    const columns = support.raw.length > WIDE ? places : Array.from(support.raw, (_, column) => column);
+    const words = columns.slice(0, 6).map((column) => `${columnName(session.input, column)} ${number(support.raw[column])}`);
     return h('li', {},
-      side ? picture(support.raw, side, full, `support ${support.number}`) : h('div', {}, columns.join(', '), support.raw.length > 6 ? ', …' : ''),
+      side ? picture(support.raw, side, full, `support ${support.number}`) : h('div', {}, words.join(', '), columns.length > 6 ? ', …' : ''),
       h('div', {}, h('b', {}, `${support.share > 0 ? '+' : ''}${number(support.share)}`), ` for ${names[support.share > 0 ? 0 : 1]}`),
       h('small', {}, `similarity ${number(support.similarity)}`));
   };

@@ -1,11 +1,11 @@
 // Watch the range close: the steps of an explanation, one by one.
 
-import { count, field, h, number, percent, roomFor } from './dom.js';
+import { count, field, h, number, percent, plural, roomFor } from './dom.js';
 import { latestWins } from './api.js';
 import { bars, classColour, closingRange, COLOURS, pairGrid, scoreLine, svg, voteRanges } from './draw.js';
 import { isOpen, moments, rangesAfter, sideOfZero, votes } from './votes.js';
 import { heaviest, kernelOf, loadSupports, supportList } from './supports.js';
-import { sidesOf } from './play.js';
+import { labelText, sidesOf } from './play.js';
 
 /** Pairs whose ranges are drawn, at most. */
 const PAIRS = 9;
@@ -112,6 +112,10 @@ function costs(told, now) {
 function supportsPanel(session) {
   const kernel = kernelOf(session.card);
   const into = h('div', {});
+  if (session.card.supports === 0) {
+    into.append(h('p', {}, 'This model keeps no support vectors: training has added them up to a weight, or a table, for each column.'));
+    return { element: into, show() {} };
+  }
   if (!session.card.show_supports) {
     into.append(h('p', {}, 'Support vectors are training data. This server does not show them; with --show-supports it would.'));
     return { element: into, show() {} };
@@ -124,8 +128,9 @@ function supportsPanel(session) {
   const show = async (told) => {
     try {
       loaded ??= loadSupports(session);
-      const supports = await loaded;
+      const found = await loaded;
       const { card } = session;
+      const [seen, all] = [found.supports.length, card.supports];
       let [score, names] = [0, sidesOf(card) ? [...sidesOf(card)].reverse() : ['a larger value', 'a smaller value']];
       if (told.isVote) {
         const vote = votes(told.after.at(-1), told.classes, card.scheme);
@@ -136,9 +141,9 @@ function supportsPanel(session) {
         score = own[0]?.score ?? Math.max(winner, 0);
         names = own[0] ? [card.classes[own[0].first], card.classes[own[0].second]] : [card.classes[score], 'the others'];
       }
-      const list = heaviest(session, supports, kernel, score);
+      const list = heaviest(session, found, kernel, score);
       into.replaceChildren(
-        h('p', {}, `Of ${count(supports.length)} support vectors these weigh most in the decision between ${names[0]} and ${names[1]}. Each adds its weight times its similarity to the row.`),
+        h('p', {}, `Of ${seen < all ? `the first ${count(seen)} of ` : ''}${plural(all, 'support vector')} these weigh most in the decision between ${names[0]} and ${names[1]}. Each adds its weight times its similarity to the row.`),
         supportList(session, list, names));
     } catch (error) {
       into.replaceChildren(h('p', { class: 'alarm' }, error.message));
@@ -195,9 +200,10 @@ export function watchView(session, into) {
     slider.max = told.found.length;
     slider.value = told.found.length;
     const saved = 1 - explained.cost / explained.exact_cost;
-    answer.replaceChildren('The answer is ', h('b', { id: 'explained' }, String(explained.label)), ' ', h('span', { class: `badge ${explained.certainty}` }, explained.certainty), ' ',
+    answer.replaceChildren('The answer is ', h('b', { id: 'explained' }, labelText(session.card, explained.label)), ' ', h('span', { class: `badge ${explained.certainty}` }, explained.certainty), ' ',
       saved > 0.005 ? `It took ${percent(saved)} less work than the exact evaluation: an easy query.`
-        : `It took ${percent(explained.cost / explained.exact_cost)} of the work of the exact evaluation: a hard query.`);
+        : session.card.stages.length ? `It took ${percent(explained.cost / explained.exact_cost)} of the work of the exact evaluation: a hard query.`
+          : 'The model has no plan with cheaper stages: every query takes the exact evaluation.');
     draw();
     supports.show(told);
   }, (error) => session.problem(error));

@@ -17,8 +17,8 @@ const modules = createRequire(path.join(MERCER_PAGE_MODULES, 'package.json'));
 const { chromium } = modules('playwright-core');
 const AXE = readFileSync(modules.resolve('axe-core/axe.min.js'), 'utf8');
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-/** What Chromium says of tests that look at pixels. */
-const READBACK = /^Canvas2D: Multiple readback/;
+/** What Chromium says of tests that look at pixels, and of a server that has too much to do: the page asks again. */
+const HARMLESS = /^Canvas2D: Multiple readback|status of 429/;
 /** What a page may weigh, in bytes. */
 const MOST_BYTES = 150e3;
 
@@ -70,7 +70,7 @@ export async function visit(address, options = {}, setUp = async () => {}) {
   if (MERCER_PAGE_FILES) await fromFolders(context);
   const page = await context.newPage();
   const faults = [];
-  page.on('console', (message) => { if (['error', 'warning'].includes(message.type()) && !READBACK.test(message.text())) faults.push(message.text()); });
+  page.on('console', (message) => { if (['error', 'warning'].includes(message.type()) && !HARMLESS.test(message.text())) faults.push(message.text()); });
   page.on('pageerror', (error) => faults.push(error.stack));
   page.on('request', (request) => { if (!/^(blob|data):/.test(request.url()) && new URL(request.url()).host !== new URL(address).host) faults.push(request.url()); });
   await setUp(page);
@@ -97,6 +97,31 @@ export async function checkView(page, name, width) {
   await page.evaluate(AXE);
   const { violations } = await page.evaluate(() => globalThis.axe.run());
   assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), [], name);
+}
+
+/** A phone that is used with a finger. */
+export const TOUCH = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+
+/** A finger goes along some places of an element, each a share of its width and its height. */
+export async function swipe(page, locator, ...shares) {
+  await locator.scrollIntoViewIfNeeded();
+  const box = await locator.boundingBox();
+  const places = shares.map(([right, down]) => ({ x: box.x + right * box.width, y: box.y + down * box.height }));
+  const session = await page.context().newCDPSession(page);
+  const send = (type, touchPoints) => session.send('Input.dispatchTouchEvent', { type, touchPoints });
+  await send('touchStart', [places[0]]);
+  for (const place of places.slice(1)) await send('touchMove', [place]);
+  await send('touchEnd', []);
+  await session.detach();
+}
+
+/** Presses Tab until an element has the focus. */
+export async function tabTo(page, locator) {
+  for (let press = 0; press < 60; press += 1) {
+    await page.keyboard.press('Tab');
+    if (await locator.evaluate((element) => element === document.activeElement)) return;
+  }
+  assert.fail(`Tab does not reach ${locator}`);
 }
 
 /** Light, dark and a phone: names and options of a page. */
