@@ -238,13 +238,18 @@ impl<'a> Control<'a> {
     /// Whether a point within the tolerance is good enough. If its duality gap is too large, the tolerance is lowered, so that
     /// the solver goes on; [`crate::gram_backend`] restores it for the next subproblem.
     pub(crate) fn accepts(&mut self, optimality: &Optimality) -> bool {
+        self.accepts_gap(optimality.gap, optimality.objective)
+    }
+
+    /// The same by a duality gap and an objective.
+    pub(crate) fn accepts_gap(&mut self, gap: f64, objective: f64) -> bool {
         let Some(share) = self.relative_gap else { return true };
-        let allowed = share * optimality.objective.abs();
-        if optimality.gap <= allowed || self.tolerance < LEAST_TOLERANCE {
+        let allowed = share * objective.abs();
+        if gap <= allowed || self.tolerance < LEAST_TOLERANCE {
             return true;
         }
         // The gap falls about as the violation does; half is aimed at, so that one more stage is enough.
-        self.tolerance *= (0.5 * allowed / optimality.gap).clamp(0.02, 0.5);
+        self.tolerance *= (0.5 * allowed / gap).clamp(0.02, 0.5);
         false
     }
 

@@ -161,6 +161,17 @@ impl<'a> Gram<'a> {
         each!(self, store => store.add(view, examples, deltas, k_beta));
     }
 
+    /// `Σ_i weights[i] K(examples[i], c)` for all columns of the view, from rows that are kept where memory allows.
+    pub(crate) fn sums(&mut self, view: &View, examples: &[u32], weights: &[f64]) -> Vec<f64> {
+        let mut sums = vec![0.0; each!(self, store => store.width(view))];
+        let most = (self.capacity(view) / 2).max(1);
+        for (examples, weights) in examples.chunks(most).zip(weights.chunks(most)) {
+            self.fetch(view, examples);
+            self.add(view, examples, weights, &mut sums);
+        }
+        sums
+    }
+
     /// Removes columns (shrinking): `kept` are positions in the view, increasing. Only for a view that no other
     /// subproblem shares.
     pub(crate) fn shrink(&mut self, view: &View, kept: &[u32]) {

@@ -11,7 +11,7 @@ use mercer_machine::MachineError;
 use crate::backend::{Backend, Fit, FittedScores, Prepared};
 use crate::control::Control;
 use crate::decomposition::RowFile;
-use crate::gram::{Gram, Source, View};
+use crate::gram::{Gram, Source, View, kernel_sums};
 use crate::problem::{Problem, check_domain, needs_matrix};
 use crate::reduce::{BinarySubproblem, Reduction};
 use crate::scale_and_offset::{majority_offset, scale_and_offset};
@@ -160,6 +160,10 @@ impl PreparedGram<'_> {
             reports,
             stop: None,
         };
+        if run.starts_whole()? {
+            // Kernel rows of what moves are few, and sums over f64 ones need not be computed again.
+            run.gram.switch_to_f64(memory);
+        }
         let expansions = run.solve_all(control)?;
         let example_sets = reduction.example_sets().to_vec();
         let scores = FittedScores::Expansions { example_sets, expansions };
@@ -276,9 +280,22 @@ impl GramRun<'_, '_> {
         Ok(solution)
     }
 
+    /// Whether it starts from the machine of other rows, and every subproblem is one working set.
+    fn starts_whole(&self) -> Result<bool, TrainError> {
+        if self.earlier.is_none() {
+            return Ok(false);
+        }
+        for number in 0..self.programs.reduction.count() {
+            if !self.solver.solves_whole(self.programs.get(number)?.1.len()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// A checkpoint, a warm start, a given point, the machine of other rows, or the formulation's own start.
     fn start(
-        &self,
+        &mut self,
         number: usize,
         view: &View,
         qp: &Qp,
@@ -295,7 +312,18 @@ impl GramRun<'_, '_> {
                 (Some(starts), _) => StartPoint::Point(qp.repaired(&starts[number])),
                 (None, Some(earlier)) => {
                     let examples = self.gram.examples(view);
-                    earlier.start(number, &examples, qp, &self.gram.source)
+                    let (gram, is_whole) = (&mut self.gram, self.solver.solves_whole(qp.len()));
+                    let mut sums = |folded: &[f64]| {
+                        let used = || (0..folded.len()).filter(|row| folded[*row] != 0.0);
+                        let supports: Vec<u32> = used().map(|row| examples[row]).collect();
+                        let weights: Vec<f64> = used().map(|row| folded[row]).collect();
+                        if is_whole && gram.is_f64() {
+                            gram.sums(view, &supports, &weights)
+                        } else {
+                            kernel_sums(&gram.source, &examples, &supports, &weights)
+                        }
+                    };
+                    earlier.start(number, &examples, qp, &mut sums)
                 }
                 (None, None) => StartPoint::Point(qp.start.clone()),
             },

@@ -95,6 +95,12 @@ pub trait GramSolver: Debug + Send + Sync {
         control: &mut Control<'_>,
     ) -> Result<Solution, TrainError>;
 
+    /// Whether it solves a quadratic program of so many variables as one working set over kernel rows.
+    #[doc(hidden)]
+    fn solves_whole(&self, _variables: usize) -> bool {
+        false
+    }
+
     /// Whether it reads kernel rows of the Gram matrix, so that its columns are packed.
     #[doc(hidden)]
     fn reads_columns(&self) -> bool {

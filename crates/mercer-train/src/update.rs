@@ -6,8 +6,6 @@
 mod rows;
 mod start;
 
-use std::collections::HashSet;
-
 use mercer_data::{Dataset, Targets};
 use mercer_machine::{ClassName, Machine, Output, Score};
 
@@ -20,7 +18,7 @@ use crate::report;
 use crate::solvers::Method;
 use crate::training::choose_solver;
 use crate::{FormulationRef, Goal, ProblemForm, Progress, TrainError, Trained, Training};
-use rows::{JoinedRows, row_key};
+use rows::{JoinedRows, RowIndex};
 
 /// The duality gap at which an update ends, as a share of the objective, unless another is given: two machines of the same rows
 /// then agree in their objectives to this share.
@@ -275,9 +273,10 @@ fn changes(
     trained: &Trained,
     cold: Option<String>,
 ) -> UpdateReport {
-    let before: HashSet<_> = machine.supports().iter().map(row_key).collect();
+    let before = machine.supports().rows();
+    let index = RowIndex::new(machine.supports());
     let after = trained.machine.supports();
-    let stayed = after.iter().filter(|row| before.contains(&row_key(*row))).count();
+    let stayed = after.iter().filter(|row| index.find(*row).is_some()).count();
     let share = |gap: f64, objective: f64| if gap <= 0.0 { 0.0 } else { gap / objective.abs() };
     let gaps = trained.report.subproblems.iter().map(|part| share(part.gap, part.objective));
     UpdateReport {
@@ -285,10 +284,10 @@ fn changes(
         added: 0,
         forgotten: 0,
         rows: data.examples.rows(),
-        supports_before: before.len(),
+        supports_before: before,
         stayed,
         came: after.rows() - stayed,
-        left: before.len() - stayed,
+        left: before - stayed,
         cold,
         relative_gap: gaps.fold(0.0, f64::max),
     }

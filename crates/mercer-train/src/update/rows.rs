@@ -2,6 +2,7 @@
 //! Where their training starts is in [`super::start`].
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 use mercer_data::{Dataset, Matrix, MatrixBuilder, Row, Targets};
 use mercer_machine::ClassName;
@@ -9,11 +10,42 @@ use mercer_machine::ClassName;
 use super::{Update, WeightedRows};
 use crate::TrainError;
 
-/// A row by its bits: columns and values that are not zero.
-pub(super) type RowBits = Vec<(u32, u64)>;
+/// Rows by their values that are not zero, bit for bit: dense and sparse rows are compared.
+pub(super) struct RowIndex<'a> {
+    rows: &'a Matrix,
+    seed: u64,
+    places: HashMap<u64, Vec<u32>>,
+}
 
-pub(super) fn row_key(row: Row<'_>) -> RowBits {
-    row.nonzeros().map(|(column, value)| (column, value.to_bits())).collect()
+impl<'a> RowIndex<'a> {
+    pub(super) fn new(rows: &'a Matrix) -> Self {
+        let seed = RandomState::new().hash_one(0);
+        let mut places: HashMap<u64, Vec<u32>> = HashMap::with_capacity(rows.rows());
+        for (at, row) in (0u32..).zip(rows.iter()) {
+            places.entry(digest(seed, row)).or_default().push(at);
+        }
+        Self { rows, seed, places }
+    }
+
+    /// The first row that equals this one.
+    pub(super) fn find(&self, row: Row<'_>) -> Option<u32> {
+        let same = |at: &&u32| bits(self.rows.row(**at as usize)).eq(bits(row));
+        self.places.get(&digest(self.seed, row))?.iter().find(same).copied()
+    }
+}
+
+fn bits(row: Row<'_>) -> impl Iterator<Item = (u32, u64)> {
+    row.nonzeros().map(|(column, value)| (column, value.to_bits()))
+}
+
+/// A hash of the columns and values of a row: halves of products of 128 bits, one for each value.
+fn digest(seed: u64, row: Row<'_>) -> u64 {
+    bits(row).fold(seed, |state, (column, value)| {
+        let mixed = state ^ value;
+        let factor = 0x9E37_79B9_7F4A_7C15 ^ (u64::from(column) << 32);
+        let product = u128::from(mixed) * u128::from(factor);
+        (product as u64) ^ ((product >> 64) as u64)
+    })
 }
 
 /// The rows of the new problem.
@@ -155,23 +187,20 @@ fn forgotten(
         let reason = "they need the targets that they were trained with".to_owned();
         return Err(TrainError::OtherRows { what, reason });
     }
-    // Only rows that are asked for are looked up.
+    // Only rows that are asked for are looked up; equal ones have the place of the first.
+    let index = RowIndex::new(&rows.examples);
     let targets = target_keys(rows, original, has_targets);
-    let wanted = rows.examples.iter().zip(&targets);
-    let wanted: Vec<(RowBits, TargetKey)> =
-        wanted.map(|(row, target)| (row_key(row), target.clone())).collect();
-    let mut places: HashMap<&RowBits, Vec<(usize, TargetKey)>> =
-        wanted.iter().map(|(row, _)| (row, Vec::new())).collect();
+    let mut places: Vec<Vec<(usize, TargetKey)>> = vec![Vec::new(); targets.len()];
     let keys = target_keys(original, rows, has_targets);
     for ((at, row), target) in original.examples.iter().enumerate().zip(keys) {
-        if let Some(found) = places.get_mut(&row_key(row)) {
-            found.push((at, target));
+        if let Some(first) = index.find(row) {
+            places[first as usize].push((at, target));
         }
     }
     let mut taken = vec![false; original.examples.rows()];
-    let mut positions = Vec::with_capacity(wanted.len());
-    for (number, (row, target)) in (1..).zip(&wanted) {
-        let equal = &places[row];
+    let mut positions = Vec::with_capacity(targets.len());
+    for (number, (row, target)) in (1..).zip(rows.examples.iter().zip(&targets)) {
+        let equal = index.find(row).map_or(&[][..], |first| &places[first as usize]);
         let same = || equal.iter().filter(|(_, other)| other == target);
         match same().find(|(at, _)| !taken[*at]) {
             Some((at, _)) => {

@@ -1,13 +1,10 @@
 //! The starting point of an update: coefficients of the machine of the original rows, moved to the rows of the new problem.
 //! Starts from a machine of the same rows are in [`crate::warm`].
 
-use std::collections::HashMap;
-
 use mercer_data::Matrix;
 use mercer_machine::{ClassName, Machine, Output, Scheme, Score};
 
-use super::rows::{RowBits, row_key};
-use crate::gram::{Source, kernel_sums};
+use super::rows::RowIndex;
 use crate::reduce::ClassPair;
 use crate::solvers::StartPoint;
 use crate::{Qp, TrainError};
@@ -37,12 +34,11 @@ impl<'a> EarlierMachine<'a> {
         weight_ratios: Vec<f64>,
     ) -> Result<Self, TrainError> {
         let supports = machine.supports();
-        let places: HashMap<RowBits, u32> =
-            (0u32..).zip(supports.iter()).map(|(at, row)| (row_key(row), at)).collect();
+        let index = RowIndex::new(supports);
         let mut is_found = vec![false; supports.rows()];
         for row in original.iter() {
-            if let Some(support) = places.get(&row_key(row)) {
-                is_found[*support as usize] = true;
+            if let Some(support) = index.find(row) {
+                is_found[support as usize] = true;
             }
         }
         let missing = is_found.iter().filter(|found| !**found).count();
@@ -51,31 +47,31 @@ impl<'a> EarlierMachine<'a> {
             let reason = format!("{missing} of its {all} supports are none of these {rows} rows");
             return Err(TrainError::NotTheRows { reason });
         }
-        let support_of = examples.iter().map(|row| places.get(&row_key(row)).copied()).collect();
+        let support_of = examples.iter().map(|row| index.find(row)).collect();
         Ok(Self { machine, output: output.clone(), support_of, weight_ratios })
     }
 
     /// Where a subproblem over these examples starts: at the coefficients of the earlier machine with sums repaired and
-    /// their `Kβ`, or at the formulation's own start if that machine has no such subproblem.
+    /// their `Kβ`, or at the formulation's own start if that machine has no such subproblem. `sums` is `K` times coefficients.
     pub(crate) fn start(
         &self,
         number: usize,
         examples: &[u32],
         qp: &Qp,
-        source: &Source<'_>,
+        sums: &mut dyn FnMut(&[f64]) -> Vec<f64>,
     ) -> StartPoint {
         let Some(coefficients) = self.coefficients(number, examples, qp) else {
             return StartPoint::Point(qp.start.clone());
         };
         let mut beta = qp.unfold_scaled(&coefficients, 1.0);
         let missing = spread_over_free(qp, &mut beta);
-        let mut k_beta = sums_of(source, examples, &qp.fold(&beta));
+        let mut k_beta = sums(&qp.fold(&beta));
         if missing.iter().any(|sum| *sum != 0.0) {
             let before = qp.fold(&beta);
             fill_by_gradient(qp, &mut beta, &k_beta, &missing);
             let changes: Vec<f64> =
                 qp.fold(&beta).iter().zip(&before).map(|(new, old)| new - old).collect();
-            let moved = sums_of(source, examples, &changes);
+            let moved = sums(&changes);
             k_beta.iter_mut().zip(moved).for_each(|(sum, change)| *sum += change);
         }
         StartPoint::Known { beta, k_beta }
@@ -148,14 +144,6 @@ fn score_of(earlier: &Output, new: &Output, number: usize) -> Option<(usize, f64
     let (first, second) = (plus.min(minus), plus.max(minus));
     let score = mercer_machine::pairs(old.len()).position(|other| other == (first, second))?;
     Some((score, if plus < minus { 1.0 } else { -1.0 }))
-}
-
-/// `K` times the coefficients that are not zero, for every example.
-fn sums_of(source: &Source<'_>, examples: &[u32], folded: &[f64]) -> Vec<f64> {
-    let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
-    let supports: Vec<u32> = used.iter().map(|row| examples[*row]).collect();
-    let weights: Vec<f64> = used.iter().map(|row| folded[*row]).collect();
-    kernel_sums(source, examples, &supports, &weights)
 }
 
 /// What is missing in the sum of each group.

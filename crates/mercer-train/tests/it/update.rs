@@ -260,6 +260,37 @@ fn a_machine_of_the_same_rows_is_confirmed_at_once() {
     }
 }
 
+/// Many small classes: an update computes kernel rows of what moves, a training from the start those of all rows.
+#[test]
+fn updates_of_many_small_classes_compute_few_kernel_rows() {
+    let classes = |rows: usize, seed: u64| {
+        let mut data = ripley(rows, seed);
+        let class = |row: usize| {
+            let row = data.examples.row(row);
+            (3.0 * row.get(0)).floor() + 3.0 * f64::from(u8::from(row.get(1) > 0.5))
+        };
+        data.targets = Targets::Numbers((0..rows).map(class).collect());
+        data
+    };
+    let (old, new) = (classes(600, 20), classes(30, 21));
+    let all = joined(&old, &new);
+    let text = "c_svc(C=10)";
+    let training = Training::default().relative_gap(Some(1e-6));
+    let first = learn(&old, text, &training);
+    assert!(first.machine.scores().len() > 10);
+    let change = Update {
+        machine: &first.machine,
+        original: (&old).into(),
+        added: Some((&new).into()),
+        forgotten: None,
+    };
+    let warm = updated(&change, text, &Training::default()).unwrap();
+    let cold = learn(&all, text, &training);
+    assert_same(&warm, &cold, text);
+    let (warm, cold) = (warm.trained.report, cold.report);
+    assert!(2 * warm.kernel_values < cold.kernel_values, "{warm:?} {cold:?}");
+}
+
 #[test]
 fn decomposition_updates_too_and_auto_takes_smo() {
     let (old, new) = (ripley(900, 13), ripley(60, 14));
