@@ -1,9 +1,9 @@
 // Train: points in the plane, a machine that is trained again with every change, what its answers cost, and a smaller machine beside it.
 
-import { count, dropZone, field, h, number, percent, roomFor } from './dom.js';
+import { count, dropZone, field, h, number, percent, plural, roomFor } from './dom.js';
 import { json, latestWins, request } from './api.js';
 import { bars, classColour, svg } from './draw.js';
-import { costLegend, paintMap, PIXELS, shade } from './maps.js';
+import { choosable, costLegend, paintMap, PIXELS, shade } from './maps.js';
 import { plot } from './plot.js';
 
 /** Points along a side of the maps. */
@@ -17,7 +17,7 @@ const PLANS = [
 ];
 const ROWS = [60, 150, 400, 1000];
 
-const call = (name, body) => json(`train/${name}`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body ?? {}) });
+const call = (name, body, signal) => json(`train/${name}`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body ?? {}), signal });
 /** Settings outlive the view: one comes back from another view and finds them. */
 const chosen = { kernel: 'rbf', C: 0, gamma: 0, degree: 3, plan: 'auto', size: 10, isComparing: false };
 
@@ -66,6 +66,8 @@ export function trainView(session, into) {
   let load = null;
   /** Whether other points are asked for: those that are shown take no changes any more. */
   let isLoading = false;
+  /** Ends the wait for a training that goes on: something changed. */
+  let goingOn = null;
   /** What is said of the points that are shown. */
   let sentence = '';
 
@@ -73,8 +75,8 @@ export function trainView(session, into) {
   const facts = h('dl', { id: 'facts' });
   const [stages, planText, ofCosts, ofReduced, classRow, tableRow, source] = ['div', 'p', 'div', 'div', 'div', 'div', 'p'].map((tag) => h(tag, {}));
   planText.id = 'plan';
-  const costs = h('canvas', { class: 'map', role: 'img', id: 'plane-costs', width: PIXELS, height: PIXELS, aria: { label: 'map of the cost of answers in the plane' } });
-  const rowText = h('p', {}, h('small', {}, 'A click on this map takes that point as the row of the other views.'));
+  const costs = h('canvas', { class: 'map', id: 'plane-costs', width: PIXELS, height: PIXELS, aria: { label: 'map of the cost of answers in the plane' } });
+  const rowText = h('p', {}, h('small', {}, 'A click on this map takes that point as the row of the other views; so do the arrow keys.'));
 
   const drawPlane = () => plane.show({
     points: data.points, ranges: data.ranges, map, small, vectors: reduced?.vectors ?? [], isErasing,
@@ -96,8 +98,28 @@ export function trainView(session, into) {
     remove: (at) => change(data.points.filter((_, other) => other !== at)),
   });
 
+  /** The maps of a machine, and a smaller one if it is asked for. */
+  const withMaps = async (fitted, start) => {
+    const area = { x: data.ranges[0], y: data.ranges[1], size: SIZE };
+    const maps = { ...(await call('map', { ...area, of: 'machine' })), size: SIZE, classes: fitted.classes };
+    const found = { fitted, maps, milliseconds: performance.now() - start };
+    if (!chosen.isComparing) return found;
+    const size = Math.min(Math.max(chosen.size, 1), fitted.machine_supports);
+    found.reduced = await call('compress', { size });
+    found.small = { ...(await call('map', { ...area, of: 'compressed' })), size: SIZE };
+    return found;
+  };
+  /** One more part of a training that ended early. A change aborts it; the server ends it when the change comes. */
+  const goOn = async () => {
+    goingOn = new AbortController();
+    const fitted = await call('continue', {}, goingOn.signal).finally(() => { goingOn = null; });
+    return { ...(await withMaps(fitted)), milliseconds: first };
+  };
+  /** Milliseconds until the first machine of the last change was drawn. */
+  let first = 0;
   /** One training with its maps. */
-  const work = async () => {
+  const work = async (what) => {
+    if (what === 'continue') return goOn();
     if (load) {
       const ask = load;
       load = null;
@@ -120,13 +142,8 @@ export function trainView(session, into) {
       throw error;
     });
     if (fitted.message) return { message: fitted.message };
-    const area = { x: data.ranges[0], y: data.ranges[1], size: SIZE };
-    const maps = { ...(await call('map', { ...area, of: 'machine' })), size: SIZE, classes: fitted.classes };
-    const found = { fitted, maps, milliseconds: performance.now() - start };
-    if (!chosen.isComparing) return found;
-    const size = Math.min(Math.max(chosen.size, 1), fitted.machine_supports);
-    found.reduced = await call('compress', { size });
-    found.small = { ...(await call('map', { ...area, of: 'compressed' })), size: SIZE };
+    const found = await withMaps(fitted, start);
+    first = found.milliseconds;
     return found;
   };
   const show = (found) => {
@@ -144,9 +161,14 @@ export function trainView(session, into) {
     showFacts(found.milliseconds);
     showCosts();
     showReduced();
+    // Something else that was asked for meanwhile comes first.
+    if (trained.is_open) session.changing = run('continue', true);
   };
-  const run = latestWins(work, show, (error) => { if (!isLeft) session.problem(error); });
-  const fit = () => { session.changing = run(null); };
+  const run = latestWins(work, show, (error) => { if (!isLeft && error.name !== 'AbortError') session.problem(error); });
+  const fit = () => {
+    goingOn?.abort();
+    session.changing = run('fit');
+  };
   const say = (words) => {
     sentence = words;
     said.textContent = isLoading ? 'Points are on their way …' : sentence;
@@ -154,11 +176,11 @@ export function trainView(session, into) {
 
   const showFacts = (milliseconds) => {
     const all = data.points.length;
-    say(`${count(trained.supports.length)} of ${count(all)} points are support vectors, ${count(trained.bounded.length)} of them bounded.`);
+    say(`${count(trained.supports.length)} of ${plural(all, 'point')} are support vectors, ${count(trained.bounded.length)} of them bounded.${trained.is_open ? ' This is the best machine so far: its training goes on.' : ''}`);
     const rows = [
       ['Kernel', h('code', {}, trained.kernel)],
       ['Points', count(all)],
-      ['Training', `${number(trained.training_ms)} ms, ${trained.warm ? 'from the machine before' : 'from nothing'}, ${count(trained.iterations)} steps${trained.converged ? '' : ', stopped early'}`],
+      ['Training', `${number(trained.training_ms)} ms, ${trained.warm ? 'from the machine before' : 'from nothing'}, ${plural(trained.iterations, 'step')}${trained.converged ? '' : trained.is_open ? ', goes on' : ', stopped early'}`],
       ['Plan fitted in', `${number(trained.plan_ms)} ms`],
       ['With the maps, until it is drawn', `${Math.round(milliseconds)} ms`],
     ];
@@ -181,14 +203,14 @@ export function trainView(session, into) {
     sizeSlider.input.max = Math.max(trained.machine_supports, 1);
     saveSmall.disabled = !reduced;
     if (!reduced) {
-      ofReduced.replaceChildren(h('p', {}, h('small', {}, `The machine has ${count(trained.machine_supports)} vectors. Compress it to see how few are enough.`)));
+      ofReduced.replaceChildren(h('p', {}, h('small', {}, `The machine has ${plural(trained.machine_supports, 'vector')}. Compress it to see how few are enough.`)));
       return;
     }
     const bounded = /^(rbf|laplacian)/.test(trained.kernel);
     ofReduced.replaceChildren(
-      h('p', { role: 'status', id: 'compressed' }, `${count(reduced.before)} vectors compressed to ${count(reduced.after)}. The distance of the two machines is proved: at most ${number(reduced.distance)} `
+      h('p', { role: 'status', id: 'compressed' }, `${plural(reduced.before, 'vector')} compressed to ${count(reduced.after)}. The distance of the two machines is proved: at most ${number(reduced.distance)} `
         + `(${percent(reduced.relative)} of the length of the machine)${bounded ? `, so no score anywhere in the plane changes by more than ${number(reduced.distance)}` : ''}.`),
-      h('p', {}, `${count(reduced.disagreements)} of ${count(data.points.length)} points get another label`,
+      h('p', {}, `${count(reduced.disagreements)} of ${plural(data.points.length, 'point')} get another label`,
         reduced.certified === null ? '.' : `; of ${percent(reduced.certified)} of the points it is proved that they keep theirs.`, ` Found in ${number(reduced.milliseconds)} ms by ${reduced.method}.`),
       h('ul', { class: 'legend' }, h('li', {}, stroke('2 3', 'var(--draw-mark)'), 'border of the small machine'), h('li', {}, cross(), 'its vectors')));
   };
@@ -222,7 +244,7 @@ export function trainView(session, into) {
     example.replaceChildren(...examples.map((name) => h('option', { value: name, selected: name === state.source || !name }, name || 'none')));
     classButtons();
     tables(state);
-    source.textContent = `${data.isTable ? `${state.source}: ${count(state.table.rows)} rows` : `Example ${state.source}: ${count(state.points.length)} points`}. To the right: ${data.names[0]}, from ${number(data.ranges[0][0])} to ${number(data.ranges[0][1])}. Upwards: ${data.names[1]}, from ${number(data.ranges[1][0])} to ${number(data.ranges[1][1])}.`;
+    source.textContent = `${data.isTable ? `${state.source}: ${plural(state.table.rows, 'row')}` : `Example ${state.source}: ${plural(state.points.length, 'point')}`}. To the right: ${data.names[0]}, from ${number(data.ranges[0][0])} to ${number(data.ranges[0][1])}. Upwards: ${data.names[1]}, from ${number(data.ranges[1][0])} to ${number(data.ranges[1][1])}.`;
     drawPlane();
   };
   /** Takes other points, and trains on them. */
@@ -270,10 +292,10 @@ export function trainView(session, into) {
     }
   };
   const saveSmall = h('button', { type: 'button', disabled: true, on: { click: save('compressed') } }, 'Save the small one');
-  costs.addEventListener('click', (event) => {
-    const box = costs.getBoundingClientRect();
-    const [x, y] = [(event.clientX - box.left) / box.width, 1 - (event.clientY - box.top) / box.height];
-    const row = [x, y].map((share, axis) => Number((data.ranges[axis][0] + share * (data.ranges[axis][1] - data.ranges[axis][0])).toPrecision(6)));
+  let place = [0.5, 0.5];
+  choosable(costs, () => place, (shares) => {
+    place = shares;
+    const row = shares.map((share, axis) => Number((data.ranges[axis][0] + share * (data.ranges[axis][1] - data.ranges[axis][0])).toPrecision(6)));
     session.setRow(row, 'map');
     rowText.replaceChildren(`The row is ${data.names.map((name, axis) => `${name} ${number(row[axis])}`).join(', ')}: see it in Play, or watch its range close.`);
   });
@@ -306,5 +328,8 @@ export function trainView(session, into) {
   sliders();
   classButtons();
   give('state');
-  return () => { isLeft = true; };
+  return () => {
+    isLeft = true;
+    goingOn?.abort();
+  };
 }

@@ -9,10 +9,12 @@ mod reduced;
 mod table;
 mod training;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use mercer::machine::{Model, file};
+use mercer::train::Cancel;
 use mercer_server::{Call, Extension, Reply, Repository};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -21,7 +23,7 @@ use serde_json::{Value, json};
 use points::Points;
 use reduced::ReducedMachine;
 pub use table::Table;
-use training::{Settings, TrainedMachine};
+use training::{FitRequest, Settings, TrainedMachine};
 
 /// The model's name in the server.
 const MODEL: &str = "play";
@@ -32,7 +34,12 @@ const FIRST: usize = 400;
 #[derive(Debug)]
 pub struct Playground {
     state: Mutex<State>,
+    /// Set by a change that waits for the state: a training that goes on ends with the best machine so far.
+    is_changing: Arc<AtomicBool>,
 }
+
+/// Calls that make another machine: a training that goes on does not keep them waiting.
+const CHANGES: [&str; 4] = ["example", "table", "axes", "fit"];
 
 #[derive(Debug)]
 struct State {
@@ -53,7 +60,8 @@ impl Playground {
             None => Points::example("crescents", FIRST)?,
         };
         let (trained, reduced) = (None, None);
-        Ok(Self { state: Mutex::new(State { table, points, trained, reduced }) })
+        let state = Mutex::new(State { table, points, trained, reduced });
+        Ok(Self { state, is_changing: Arc::default() })
     }
 }
 
@@ -67,7 +75,7 @@ impl Extension for Playground {
     }
 
     fn calls(&self) -> &'static [&'static str] {
-        &["state", "example", "table", "axes", "fit", "map", "compress", "save"]
+        &["state", "example", "table", "axes", "fit", "continue", "map", "compress", "save"]
     }
 
     fn start(&self, models: &Repository) -> Result<(), String> {
@@ -76,8 +84,17 @@ impl Extension for Playground {
     }
 
     fn answer(&self, call: &Call<'_>, models: &Repository) -> Result<Reply, String> {
+        let is_change = CHANGES.contains(&call.name);
+        if is_change {
+            self.is_changing.store(true, Ordering::SeqCst);
+        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.answer(call, models).map_err(|error| format!("{error:#}"))
+        if is_change {
+            // Nothing goes on any more: this call has the state.
+            self.is_changing.store(false, Ordering::SeqCst);
+        }
+        let cancel = Cancel::from_flag(Arc::clone(&self.is_changing));
+        state.answer(call, models, cancel).map_err(|error| format!("{error:#}"))
     }
 }
 
@@ -111,7 +128,12 @@ fn parsed<T: DeserializeOwned>(call: &Call<'_>) -> anyhow::Result<T> {
 }
 
 impl State {
-    fn answer(&mut self, call: &Call<'_>, models: &Repository) -> anyhow::Result<Reply> {
+    fn answer(
+        &mut self,
+        call: &Call<'_>,
+        models: &Repository,
+        cancel: Cancel,
+    ) -> anyhow::Result<Reply> {
         let value = match call.name {
             "state" => self.object(),
             "example" => {
@@ -135,9 +157,13 @@ impl State {
                 self.take(points)
             }
             "fit" => {
-                let settings: Settings = parsed(call)?;
-                self.train(&settings, models)?
+                let FitRequest { points, classes, kernel, c, plan } = parsed(call)?;
+                if let Some(clicked) = &points {
+                    self.points.replace(clicked, classes.as_deref())?;
+                }
+                self.train(&Settings { kernel, c, plan }, models)?
             }
+            "continue" => self.go_on(models, cancel)?,
             "map" => {
                 let trained = self.trained.as_ref().context("nothing is trained")?;
                 maps::answer(&parsed(call)?, trained, self.reduced.as_ref())?
@@ -171,14 +197,26 @@ impl State {
     }
 
     fn train(&mut self, settings: &Settings, models: &Repository) -> anyhow::Result<Value> {
-        if let Some(clicked) = &settings.points {
-            self.points.replace(clicked, settings.classes.as_deref())?;
-        }
         if let Some(message) = self.points.lack() {
             return Ok(json!({ "message": message }));
         }
-        self.reduced = None;
         let trained = TrainedMachine::new(&self.points, settings, self.trained.as_ref())?;
+        self.put(trained, models)
+    }
+
+    /// One more part of a training that ended early; without one, the machine as it is.
+    fn go_on(&mut self, models: &Repository, cancel: Cancel) -> anyhow::Result<Value> {
+        let trained = self.trained.as_ref().context("nothing is trained")?;
+        if !trained.is_open() {
+            return Ok(trained.object());
+        }
+        let trained = trained.continued(&self.points, cancel)?;
+        self.put(trained, models)
+    }
+
+    /// Another machine, for all views of the page.
+    fn put(&mut self, trained: TrainedMachine, models: &Repository) -> anyhow::Result<Value> {
+        self.reduced = None;
         models.put(MODEL, trained.model.clone()).map_err(anyhow::Error::msg)?;
         Ok(self.trained.insert(trained).object())
     }

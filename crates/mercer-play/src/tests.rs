@@ -37,6 +37,15 @@ impl Fixture {
         serde_json::from_slice(&bytes).unwrap()
     }
 
+    /// A training to its end, however slow the machine.
+    fn fitted(&self, settings: &Value) -> Value {
+        let mut found = self.call("fit", settings);
+        while found["is_open"] == true {
+            found = self.call("continue", &json!({}));
+        }
+        found
+    }
+
     fn refusal(&self, name: &str, body: &Value) -> String {
         self.bytes(name, body.to_string().as_bytes(), &[]).unwrap_err()
     }
@@ -57,19 +66,19 @@ fn numbers(value: &Value) -> Vec<f64> {
 #[test]
 fn a_change_trains_again_from_the_machine_before() {
     let fixture = Fixture::new(None);
-    let first = fixture.call("fit", &rbf(1.0));
+    let first = fixture.fitted(&rbf(1.0));
     let mut points = fixture.call("state", &json!({}))["points"].as_array().unwrap().clone();
     points.push(json!([0.5, 0.2, 0]));
     let mut settings = rbf(1.0);
     settings["points"] = points.into();
-    let second = fixture.call("fit", &settings);
+    let second = fixture.fitted(&settings);
     assert_eq!(second["warm"], true);
     assert_eq!(second["points"], 401);
     let (cold, warm) =
         (first["iterations"].as_u64().unwrap(), second["iterations"].as_u64().unwrap());
     // The first training of this fixture started from the machine of its start as well: compare with nothing.
     fixture.call("example", &json!({ "name": "crescents", "rows": 400 }));
-    let from_nothing = fixture.call("fit", &rbf(1.0));
+    let from_nothing = fixture.fitted(&rbf(1.0));
     assert_eq!(from_nothing["warm"], false);
     let all = from_nothing["iterations"].as_u64().unwrap();
     assert!(cold <= all && warm < all, "{cold}, {warm}, {all}");
@@ -79,17 +88,69 @@ fn a_change_trains_again_from_the_machine_before() {
     assert!(supports.len() < 401);
 }
 
+/// Settings whose training of 1,000 points with wrong labels takes many seconds on any machine, and the points.
+fn endless(fixture: &Fixture) -> Value {
+    let state = fixture.call("example", &json!({ "name": "crescents", "rows": 1000 }));
+    let mut points = state["points"].as_array().unwrap().clone();
+    for point in points.iter_mut().step_by(5) {
+        point[2] = json!(1 - point[2].as_u64().unwrap());
+    }
+    json!({ "kernel": "polynomial(degree=8, gamma=1, coef0=1)", "C": 1e4, "plan": "exact", "points": points })
+}
+
+#[test]
+fn a_training_that_takes_long_is_answered_early_and_goes_on() {
+    let fixture = Fixture::new(None);
+    let first = fixture.call("fit", &endless(&fixture));
+    assert_eq!((&first["is_open"], &first["converged"]), (&json!(true), &json!(false)));
+    let second = fixture.call("continue", &json!({}));
+    let number = |of: &Value, name: &str| of[name].as_f64().unwrap();
+    for name in ["iterations", "training_ms"] {
+        assert!(number(&second, name) > number(&first, name), "{name}");
+    }
+    // Each part goes on where the one before ended: the objective falls, and the model of the server is the new machine.
+    assert!(number(&second, "objective") < number(&first, "objective"));
+    assert_eq!(second["warm"], first["warm"]);
+    let served = fixture.models.get("play", None).unwrap();
+    assert_eq!(json!(served.model.machine.supports().rows()), second["machine_supports"]);
+    // What is done does not go on.
+    let done = fixture.fitted(&rbf(0.01));
+    assert_eq!((&done["is_open"], &done["converged"]), (&json!(false), &json!(true)));
+    assert_eq!(fixture.call("continue", &json!({})), done);
+}
+
+#[test]
+fn a_change_ends_a_training_that_goes_on() {
+    let fixture = Fixture::new(None);
+    fixture.call("fit", &endless(&fixture));
+    // Each part takes as long as all before it: the third and last one here would take more than a second.
+    let before = (0..2).map(|_| fixture.call("continue", &json!({}))).last().unwrap();
+    let (last, changed) = std::thread::scope(|scope| {
+        let last = scope.spawn(|| fixture.call("continue", &json!({})));
+        while fixture.playground.state.try_lock().is_ok() {
+            std::thread::yield_now();
+        }
+        let mut easy = rbf(0.01);
+        easy["points"] = json!([[0.0, 0.0, 0], [1.0, 1.0, 1]]);
+        let changed = fixture.call("fit", &easy);
+        (last.join().unwrap(), changed)
+    });
+    let spent = |of: &Value| of["training_ms"].as_f64().unwrap();
+    assert!(spent(&last) < 2.0 * spent(&before), "{} after {}", spent(&last), spent(&before));
+    assert_eq!(changed["points"], 2);
+}
+
 #[test]
 fn points_that_are_no_support_vectors_can_be_left_out() {
     let fixture = Fixture::new(None);
-    let trained = fixture.call("fit", &rbf(10.0));
+    let trained = fixture.fitted(&rbf(10.0));
     let before = numbers(&fixture.call("map", &map("machine"))["field"]);
     let points = fixture.call("state", &json!({}))["points"].as_array().unwrap().clone();
     let kept: Vec<Value> =
         numbers(&trained["supports"]).iter().map(|at| points[*at as usize].clone()).collect();
     let mut settings = rbf(10.0);
     settings["points"] = kept.into();
-    fixture.call("fit", &settings);
+    fixture.fitted(&settings);
     let after = numbers(&fixture.call("map", &map("machine"))["field"]);
     let largest = before.iter().zip(&after).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     // Both trainings end within the tolerance 1e-3 of the optimality conditions; C = 10 multiplies it.
@@ -99,7 +160,7 @@ fn points_that_are_no_support_vectors_can_be_left_out() {
 #[test]
 fn the_distance_bounds_every_change_of_a_score() {
     let fixture = Fixture::new(None);
-    let trained = fixture.call("fit", &rbf(1.0));
+    let trained = fixture.fitted(&rbf(1.0));
     let before = numbers(&fixture.call("map", &map("machine"))["field"]);
     let mut last = f64::INFINITY;
     for size in [2, 6, 16] {
@@ -122,7 +183,7 @@ fn a_saved_machine_gives_the_labels_of_the_map() {
     for (kernel, plan) in
         [("rbf(gamma=0.5)", "anytime"), ("polynomial(degree=3, gamma=1, coef0=1)", "monomials")]
     {
-        let trained = fixture.call("fit", &json!({ "kernel": kernel, "C": 1, "plan": "auto" }));
+        let trained = fixture.fitted(&json!({ "kernel": kernel, "C": 1, "plan": "auto" }));
         assert!(trained["plan"].as_str().unwrap().contains(plan), "{}", trained["plan"]);
         let map = fixture.call("map", &map("machine"));
         let model =
@@ -154,7 +215,7 @@ fn a_saved_machine_gives_the_labels_of_the_map() {
 fn several_classes_have_margins() {
     let fixture = Fixture::new(None);
     fixture.call("example", &json!({ "name": "three clouds", "rows": 90 }));
-    let trained = fixture.call("fit", &rbf(1.0));
+    let trained = fixture.fitted(&rbf(1.0));
     assert_eq!(trained["classes"].as_array().unwrap().len(), 3);
     let map = fixture.call("map", &map("machine"));
     let labels = numbers(&map["labels"]);
@@ -162,7 +223,7 @@ fn several_classes_have_margins() {
     for name in points::EXAMPLES {
         let example = fixture.call("example", &json!({ "name": name, "rows": 60 }));
         assert_eq!(example["points"].as_array().unwrap().len(), 60, "{name}");
-        assert!(fixture.call("fit", &rbf(1.0))["message"].is_null(), "{name}");
+        assert!(fixture.fitted(&rbf(1.0))["message"].is_null(), "{name}");
     }
 }
 
@@ -171,12 +232,12 @@ fn what_is_missing_is_a_message_and_what_is_wrong_a_refusal() {
     let fixture = Fixture::new(None);
     let mut settings = rbf(1.0);
     settings["points"] = json!([[0.0, 0.0, 0], [1.0, 0.0, 0]]);
-    let message = fixture.call("fit", &settings)["message"].clone();
+    let message = fixture.fitted(&settings)["message"].clone();
     assert!(message.as_str().unwrap().contains("one class"), "{message}");
     settings["points"] = json!([[0.0, 0.0, 7]]);
     assert!(fixture.refusal("fit", &settings).contains("a class that is not there"));
     fixture.call("example", &json!({ "name": "rings", "rows": 60 }));
-    fixture.call("fit", &rbf(1.0));
+    fixture.fitted(&rbf(1.0));
     assert!(
         fixture
             .refusal("fit", &json!({ "kernel": "rbf(gamma=-1)", "C": 1, "plan": "auto" }))
@@ -225,7 +286,7 @@ fn a_table_gives_columns_and_components() {
     };
     // Components are centred, columns are as in the file.
     assert!(of(0).iter().sum::<f64>().abs() < 1e-9 && of(1)[3] == 1.5);
-    let trained = fixture.call("fit", &rbf(1.0));
+    let trained = fixture.fitted(&rbf(1.0));
     assert_eq!(trained["points"], 40);
     let saved = fixture.bytes("save", br#"{"what":"machine"}"#, &[]).unwrap();
     let model = file::from_bytes(&saved).unwrap();

@@ -3,18 +3,27 @@
 use std::time::{Duration, Instant};
 
 use mercer::compile::compile;
-use mercer::kernel::{self, KernelRef};
+use mercer::kernel;
 use mercer::machine::{Input, Machine, Model, PlanSections, Provenance};
 use mercer::query::{Plan, QueryOptions};
 use mercer::spec::Spec;
-use mercer::train::{TrainError, Trained, Training, formulation, train};
+use mercer::train::{Cancel, Stop, TrainError, Trained, Training, formulation, train};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::points::{Clicked, Points};
 
-/// A training ends after this time with the best machine so far.
-const LIMIT: Duration = Duration::from_secs(5);
+/// A change is answered after this time with the best machine so far, for up to [`POINTS`] points and in proportion for more;
+/// [`TrainedMachine::continued`] goes on from there.
+const FIRST: Duration = Duration::from_millis(40);
+/// Points that the first time is for.
+const POINTS: usize = 1000;
+/// The shortest part of a training that goes on. A part takes as long as all before it, so that starting again costs little.
+const PART: Duration = Duration::from_millis(400);
+/// The longest one: after it the page shows how far the training has come.
+const LONGEST_PART: Duration = Duration::from_secs(5);
+/// All parts of a training together end after this time.
+const LIMIT: Duration = Duration::from_secs(60);
 /// Plans that are tried with every machine.
 const QUICK: [&str; 2] = ["cascade(monomials, exact)", "cascade(anytime(chunk=2), exact)"];
 /// Points at which plans are compared, at most.
@@ -23,7 +32,7 @@ const SAMPLE: usize = 256;
 /// What a training is asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct FitRequest {
     /// The points, where they changed.
     pub points: Option<Vec<Clicked>>,
     /// The names of the classes, where they changed.
@@ -37,10 +46,21 @@ pub struct Settings {
     pub plan: String,
 }
 
+/// What a machine is trained with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The kernel.
+    pub kernel: String,
+    /// The bound of coefficients.
+    pub c: f64,
+    /// The plan; `auto` takes the cheapest of some.
+    pub plan: String,
+}
+
 impl Default for Settings {
     fn default() -> Self {
         let (kernel, plan) = ("rbf(gamma=1)".to_owned(), "auto".to_owned());
-        Self { points: None, classes: None, kernel, c: 1.0, plan }
+        Self { kernel, c: 1.0, plan }
     }
 }
 
@@ -55,11 +75,28 @@ pub struct TrainedMachine {
     supports: Vec<u32>,
     /// Those of them whose coefficient is at its bound in some score.
     bounded: Vec<u32>,
+    settings: Settings,
+    spent: Spent,
+    /// Whether the first part began with a machine.
+    is_warm: bool,
     report: Value,
 }
 
+/// What a solver returned, and whether it began with a machine.
+struct Solved {
+    trained: Trained,
+    is_warm: bool,
+}
+
+/// What all parts of a training took together.
+#[derive(Debug, Clone, Copy)]
+struct Spent {
+    time: Duration,
+    iterations: u64,
+}
+
 impl TrainedMachine {
-    /// Trains on the points, from the machine before if that is possible.
+    /// Trains on the points, from the machine before if that is possible. It may end early, with the best machine so far.
     ///
     /// # Errors
     /// If the kernel, C or the plan cannot be used.
@@ -68,28 +105,63 @@ impl TrainedMachine {
         settings: &Settings,
         before: Option<&Self>,
     ) -> anyhow::Result<Self> {
+        let share = (points.values.len() as f64 / POINTS as f64).max(1.0);
+        let training = Training::default().time_limit(Some(FIRST.mul_f64(share)));
         let start = Instant::now();
-        let kernel = kernel::parse(&settings.kernel)?;
-        let (trained, is_warm) = solve(points, &kernel, settings.c, before)?;
-        let training_ms = milliseconds(start);
+        let solved = solve(points, settings, training, before)?;
+        Self::of(points, settings, solved, Spent { time: start.elapsed(), iterations: 0 })
+    }
+
+    /// One more part of a training that ended early, until the time or the token ends it as well.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn continued(&self, points: &Points, cancel: Cancel) -> anyhow::Result<Self> {
+        let part = self.spent.time.clamp(PART, LONGEST_PART);
+        let training = Training::default().time_limit(Some(part)).cancel(cancel);
+        let start = Instant::now();
+        let solved = solve(points, &self.settings, training, Some(self))?;
+        let spent =
+            Spent { time: self.spent.time + start.elapsed(), iterations: self.spent.iterations };
+        Self::of(points, &self.settings, Solved { is_warm: self.is_warm, ..solved }, spent)
+    }
+
+    /// A solved problem with its plan and what the page is told; `spent` holds all time so far, and the steps before this part.
+    fn of(
+        points: &Points,
+        settings: &Settings,
+        solved: Solved,
+        spent: Spent,
+    ) -> anyhow::Result<Self> {
+        let Solved { trained, is_warm } = solved;
         let start = Instant::now();
         let (model, plan) = planned(points, trained.machine.clone(), settings)?;
-        let plan_ms = milliseconds(start);
+        let plan_ms = milliseconds(start.elapsed());
         let (supports, bounded) = support_vectors(&trained, settings.c);
         let report = &trained.report;
+        let iterations = spent.iterations + report.iterations;
+        let was_cut = matches!(report.stop, Some(Stop::TimeLimit | Stop::Cancelled));
         let stages: Vec<String> =
             plan.stages().iter().map(|stage| stage.spec().to_string()).collect();
         let report = json!({
-            "warm": is_warm, "iterations": report.iterations, "converged": report.converged,
+            "warm": is_warm, "iterations": iterations, "converged": report.converged,
+            "is_open": was_cut && spent.time < LIMIT,
             "objective": report.objective, "gap": report.gap,
-            "training_ms": training_ms, "plan_ms": plan_ms,
+            "training_ms": milliseconds(spent.time), "plan_ms": plan_ms,
             "plan": plan.spec().to_string(), "stages": stages,
             "exact_multiply_adds": plan.exact_stage().cost().multiply_adds,
-            "kernel": kernel.spec().to_string(), "points": points.values.len(),
+            "kernel": trained.machine.kernel().spec().to_string(), "points": points.values.len(),
             "machine_supports": trained.machine.supports().rows(),
             "classes": trained.machine.classes().iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
-        Ok(Self { model, plan, supports, bounded, report })
+        let settings = settings.clone();
+        let spent = Spent { iterations, ..spent };
+        Ok(Self { model, plan, supports, bounded, settings, spent, is_warm, report })
+    }
+
+    /// Whether the training ended early and can go on.
+    pub fn is_open(&self) -> bool {
+        self.report["is_open"] == true
     }
 
     /// The machine.
@@ -109,22 +181,23 @@ impl TrainedMachine {
 /// Trains; the machine before is the start where it has the same classes.
 fn solve(
     points: &Points,
-    kernel: &KernelRef,
-    c: f64,
+    settings: &Settings,
+    training: Training,
     before: Option<&TrainedMachine>,
-) -> anyhow::Result<(Trained, bool)> {
+) -> anyhow::Result<Solved> {
+    let kernel = kernel::parse(&settings.kernel)?;
     let data = points.dataset()?;
-    let formulation = formulation(&format!("c_svc(C={c})"))?;
-    let training = Training::default().time_limit(Some(LIMIT));
+    let formulation = formulation(&format!("c_svc(C={})", settings.c))?;
     if let Some(before) = before {
         let from = training.clone().warm_start(Some(before.machine().clone()));
-        match train(&data, kernel, &formulation, &from, &mut |_| {}) {
+        match train(&data, &kernel, &formulation, &from, &mut |_| {}) {
             // Other classes, or the same in another order.
             Err(TrainError::WarmStart { .. }) => {}
-            trained => return Ok((trained?, true)),
+            trained => return Ok(Solved { trained: trained?, is_warm: true }),
         }
     }
-    Ok((train(&data, kernel, &formulation, &training, &mut |_| {})?, false))
+    let trained = train(&data, &kernel, &formulation, &training, &mut |_| {})?;
+    Ok(Solved { trained, is_warm: false })
 }
 
 /// The model of a machine with a plan, and the plan.
@@ -198,6 +271,6 @@ fn support_vectors(trained: &Trained, c: f64) -> (Vec<u32>, Vec<u32>) {
     (supports, bounded)
 }
 
-fn milliseconds(start: Instant) -> f64 {
-    start.elapsed().as_secs_f64() * 1e3
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { checkBytes, checkView, closeAll, coloursOf, DATASETS, LOOKS, made, mercer, openBrowser, shows, start, visit } from '../../../mercer-server/page/tests/support.mjs';
+import { checkBytes, checkView, closeAll, coloursOf, DATASETS, LOOKS, made, mercer, openBrowser, shows, start, swipe, tabTo, TOUCH, visit } from '../../../mercer-server/page/tests/support.mjs';
 
 const HABERMAN = path.join(DATASETS, 'haberman/haberman.csv');
 
@@ -25,6 +25,9 @@ test('a click adds a point and trains from the machine before', async () => {
   await plane.click({ position: { x: 60, y: 60 } });
   await trained(page, /of 401 points/);
   await page.locator('#facts', { hasText: 'from the machine before' }).waitFor();
+  // How long the change took until it was drawn; an answer comes early where a training takes longer.
+  const drawn = page.locator('dt', { hasText: /until it is drawn/ }).locator('xpath=following-sibling::dd[1]');
+  assert.match(await drawn.innerText(), /^\d+ ms$/);
   // Shift takes the nearest point away, Undo brings it back.
   await plane.click({ position: { x: 60, y: 60 }, modifiers: ['Shift'] });
   await trained(page, /of 400 points/);
@@ -41,6 +44,77 @@ test('a click adds a point and trains from the machine before', async () => {
   await page.keyboard.press('Delete');
   await trained(page, /of 400 points/);
   await end();
+});
+
+test('a finger adds and erases points, moves sliders and chooses a row', async () => {
+  const { page, end } = await play(TOUCH);
+  await trained(page, /of 400 points/);
+  const plane = page.locator('#plane');
+  await plane.tap({ position: { x: 40, y: 40 } });
+  await trained(page, /of 401 points/);
+  await page.getByLabel('erase').tap();
+  await plane.tap({ position: { x: 40, y: 40 } });
+  await trained(page, /of 400 points/);
+  await page.getByLabel(/^Kernel/).selectOption('laplacian');
+  await page.locator('#facts', { hasText: 'laplacian(gamma=1)' }).waitFor();
+  await swipe(page, page.getByLabel('gamma', { exact: true }), [0.44, 0.5], [0.5, 0.5], [0.7, 0.5], [0.85, 0.5]);
+  await page.locator('#facts', { hasText: /laplacian\(gamma=[\d.]{2,}\)/ }).waitFor();
+  await page.locator('#plane-costs').tap({ position: { x: 40, y: 40 } });
+  await shows(page, /The row is x .*, y /);
+  await end();
+});
+
+test('Train is used by keyboard alone', async () => {
+  const { page, end } = await play();
+  await trained(page, /of 400 points/);
+  await tabTo(page, page.locator('#plane'));
+  await page.keyboard.press(' ');
+  await trained(page, /of 401 points/);
+  await tabTo(page, page.getByRole('button', { name: 'Undo' }));
+  await page.keyboard.press('Enter');
+  await trained(page, /of 400 points/);
+  await tabTo(page, page.getByLabel(/^Kernel/));
+  await page.keyboard.press('ArrowDown');
+  await page.locator('#facts', { hasText: 'laplacian' }).waitFor();
+  await tabTo(page, page.getByLabel('C', { exact: true }));
+  await page.keyboard.press('ArrowRight');
+  await tabTo(page, page.getByLabel('Show a machine with fewer vectors'));
+  await page.keyboard.press(' ');
+  await page.locator('#compressed').waitFor();
+  await tabTo(page, page.getByRole('button', { name: 'Save the machine' }));
+  await Promise.all([page.waitForEvent('download'), page.keyboard.press('Enter')]);
+  await tabTo(page, page.locator('#plane-costs'));
+  await page.keyboard.press('ArrowUp');
+  await shows(page, /The row is x .*, y /);
+  await end();
+});
+
+test('a long training is shown early, goes on, and makes room for a change', async () => {
+  const { page, end } = await play();
+  await trained(page, /of 400 points/);
+  // One label of five is wrong, and C wants every point right: this takes many seconds.
+  const wrong = await page.evaluate(async () => {
+    const ask = async (name, body) => (await fetch(`train/${name}`, { method: 'POST', body: JSON.stringify(body) })).json();
+    const { points } = await ask('example', { name: 'crescents', rows: 1000 });
+    return points.map(([x, y, label], at) => `${x},${y},${at % 5 ? label : 1 - label}`);
+  });
+  writeFileSync(made('wrong.csv'), `x,y,kind\n${wrong.join('\n')}\n`);
+  await page.locator('input[type=file]').setInputFiles(made('wrong.csv'));
+  await trained(page, /of 1.000 points/);
+  await page.getByLabel(/^Kernel/).selectOption('polynomial');
+  for (const name of ['degree', 'C']) {
+    await page.getByLabel(name, { exact: true }).focus();
+    await page.keyboard.press('End');
+  }
+  await trained(page, /its training goes on/);
+  const steps = async () => Number(/([\d\u202f]+) steps/.exec(await page.locator('#facts').innerText())[1].replaceAll('\u202f', ''));
+  const early = await steps();
+  await page.waitForFunction((old) => Number(/([\d\u202f]+) steps/.exec(document.querySelector('#facts').textContent)[1].replaceAll('\u202f', '')) > old, early);
+  await page.getByLabel('C', { exact: true }).focus();
+  await page.keyboard.press('Home');
+  await page.waitForFunction(() => !document.querySelector('#trained').textContent.includes('goes on'));
+  await page.locator('#facts', { hasText: 'degree=8' }).waitFor();
+  await end(/ERR_ABORTED/);
 });
 
 test('points from nothing: one class is not enough, three classes have borders', async () => {
