@@ -11,6 +11,8 @@ import { checkView, closeAll, DATASETS, LOOKS, made, mercer, openBrowser, visit 
 const QUERIES = path.join(DATASETS, 'digits/queries.svm');
 const SONAR = path.join(DATASETS, 'sonar/sonar.csv');
 const report = (name) => pathToFileURL(made(`${name}.html`)).href;
+/** What the command says of the update of `update.html`. */
+let updated;
 const numbers = (text) => text.split('\u202f').join('');
 
 before(async () => {
@@ -24,6 +26,11 @@ before(async () => {
   mercer('compile', made('s.mercer'), '--plan', 'cascade(spectral, exact)', '-o', made('sonar.mercer'));
   mercer('explain', made('sonar.mercer'), SONAR, '--row', '1', '--report', made('explain.html'));
   mercer('explain', made('s.mercer'), SONAR, '--row', '1', '--attribute', '--background', SONAR, '--background-rows', '20', '--report', made('attribute.html'));
+  const lines = readFileSync(SONAR, 'utf8').trim().split('\n');
+  writeFileSync(made('first.csv'), lines.slice(0, 151).join('\n'));
+  writeFileSync(made('later.csv'), [lines[0], ...lines.slice(151)].join('\n'));
+  mercer('train', made('first.csv'), '-o', made('first.mercer'), '--kernel', 'polynomial(degree=2, gamma=1, coef0=1)');
+  updated = JSON.parse(mercer('train', made('later.csv'), '--from', made('first.mercer'), '--data', made('first.csv'), '--compare', '-o', made('updated.mercer'), '--report', made('update.html'), '--json'));
   mercer('compress', made('s.mercer'), '--size', '20', '--sample', SONAR, '-o', made('small.mercer'), '--report', made('compress.html'));
 });
 
@@ -35,7 +42,7 @@ const drawn = async (page, count) => {
 };
 
 test('every report is accessible, in light, dark and on a phone, and asks nobody', async () => {
-  for (const name of ['demo', 'tune', 'explain', 'explain-digits', 'attribute', 'compress']) {
+  for (const name of ['demo', 'tune', 'explain', 'explain-digits', 'attribute', 'compress', 'update']) {
     for (const [look, options, width] of LOOKS) {
       const { page, end } = await visit(report(name), options);
       await drawn(page, 1);
@@ -128,6 +135,25 @@ test('prediction sets, contributions and sizes are drawn from their numbers', as
   const values = (await page.locator('td:nth-child(3)').allInnerTexts()).map((text) => Math.abs(Number(text)));
   const most = lengths[0] / values[0];
   lengths.slice(0, 20).forEach((length, at) => assert.ok(Math.abs(length - most * values[at]) < 0.5, `bar ${at}: ${length} for ${values[at]}`));
+  await end();
+});
+
+test('the report of an update draws the supports that stayed, came and left, and both trainings', async () => {
+  const { page, end } = await visit(report('update'));
+  const told = updated.update ?? updated;
+  const bars = (name) => page.getByRole('img', { name });
+  const known = ['stayed', 'came', 'left'].map((name) => told[`supports_${name}`]);
+  assert.ok(known[0] > 0 && known[1] > 0, known.join());
+  const texts = await bars('Supports').locator('text').allTextContents();
+  ['stayed', 'came', 'left'].forEach((name, at) => assert.equal(texts[texts.indexOf(name) + 1], String(known[at])));
+  // Lengths are in proportion; what left points the other way.
+  const rects = await bars('Supports').locator('rect').evaluateAll((all) => all.map((rect) => ['x', 'width'].map((name) => Number(rect.getAttribute(name)))));
+  const most = Math.max(...known);
+  const longest = Math.max(...rects.map(([, width]) => width));
+  rects.forEach(([, width], at) => assert.ok(Math.abs(width / longest - known[at] / most) < 1e-3, `bar ${at}`));
+  assert.ok(known[2] === 0 || rects[2][0] < rects[0][0]);
+  assert.equal(await bars('Iterations').locator('rect').count(), 2);
+  assert.ok((await bars('Iterations').locator('text').allTextContents()).includes(String(told.from_nothing.iterations)));
   await end();
 });
 

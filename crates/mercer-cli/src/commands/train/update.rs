@@ -13,8 +13,8 @@ use mercer::train::{
     FormulationRef, Goal, Progress, Stop, TrainError, Trained, Training, UPDATE_GAP, Update,
     UpdateReport, Updated, WeightedRows, formulation, solver, train, update,
 };
-use mercer_report::Page;
-use mercer_report::svg::{SignedBar, signed_bars};
+use mercer_report::svg::SignedBar;
+use mercer_report::{Drawing, Page};
 use serde_json::{Value, json};
 
 use super::{message, report, time};
@@ -363,7 +363,7 @@ fn page(updated: &Updated, seconds: f64, cold: Option<&Cold>, output: &Path) -> 
         if is_standard(output) { "model".into() } else { output.display().to_string() }
     ));
     page.text(&format!("{}.", sentence(report)));
-    page.add(&signed_bars(
+    let mut drawings = vec![Drawing::signed_bars(
         "Supports",
         "to the right: supports of the new machine; to the left: supports no more",
         &[
@@ -371,7 +371,7 @@ fn page(updated: &Updated, seconds: f64, cold: Option<&Cold>, output: &Path) -> 
             count("came", 1.0, report.came),
             count("left", -1.0, report.left),
         ],
-    ));
+    )];
     let warm = &updated.trained.report;
     let row = |name: &str, seconds: f64, report: &mercer::train::Report| {
         vec![
@@ -386,7 +386,7 @@ fn page(updated: &Updated, seconds: f64, cold: Option<&Cold>, output: &Path) -> 
     let mut rows = vec![row("update", seconds, warm)];
     if let Some(cold) = cold {
         rows.push(row("from nothing", cold.seconds, &cold.trained.report));
-        page.add(&signed_bars(
+        drawings.push(Drawing::signed_bars(
             "Iterations",
             "steps until the gap is small enough",
             &[
@@ -395,6 +395,7 @@ fn page(updated: &Updated, seconds: f64, cold: Option<&Cold>, output: &Path) -> 
             ],
         ));
     }
+    page.drawings(&drawings);
     page.heading("Trainings");
     page.table(&["start", "time#", "iterations#", "kernel values#", "objective#", "gap#"], &rows);
     page.finish()
