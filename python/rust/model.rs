@@ -41,7 +41,7 @@ impl PyModel {
     /// A model whose plan is believed as far as its source allows; warns of stages that are left out.
     fn from_source(py: Python<'_>, model: Model, source: PlanSource) -> PyResult<Self> {
         let plan = py.detach(|| source.load(&model)).map_err(|error| error.raise(py))?;
-        trust::warn(py, &plan)?;
+        trust::warn(py, &model, &plan)?;
         Ok(Self { model: Arc::new(model), plan, source })
     }
 
@@ -150,7 +150,7 @@ impl PyModel {
         py: Python<'py>,
         path: Option<PathBuf>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let options = QueryOptions::of(&self.model);
+        let options = QueryOptions::of(&self.model, &self.plan);
         let write = |out: &mut dyn std::io::Write| write_c(&self.model, &self.plan, &options, out);
         let Some(path) = path else {
             let mut bytes = Vec::new();
@@ -443,7 +443,7 @@ impl PyModel {
         options: PyQueryOptions,
         threads: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let query_options = options.over(QueryOptions::of(&self.model));
+        let query_options = options.over(QueryOptions::of(&self.model, &self.plan));
         let all =
             self.query(py, &rows, threads, |rows| self.plan.decide_with(rows, &query_options))?;
         answers::decisions(py, self.machine(), all)
@@ -508,7 +508,7 @@ impl PyModel {
         if !conformal.is_believed() {
             return Err(trust::untested_sets(py)?);
         }
-        let tolerance = tolerance.or(QueryOptions::of(&self.model).tolerance);
+        let tolerance = tolerance.or(QueryOptions::of(&self.model, &self.plan).tolerance);
         let sets = self.query(py, &rows, threads, |rows| {
             self.plan.predict_sets(rows, &conformal, tolerance)
         })?;
@@ -525,7 +525,7 @@ impl PyModel {
         if rows.view().rows() != 1 {
             return Err(PyValueError::new_err("one row is explained at a time"));
         }
-        let query_options = options.over(QueryOptions::of(&self.model));
+        let query_options = options.over(QueryOptions::of(&self.model, &self.plan));
         let explanation =
             self.query(py, &rows, 0, |rows| self.plan.explain(rows, 0, &query_options))?;
         answers::explanation(py, self.machine(), explanation)

@@ -77,7 +77,7 @@ impl Queries<'_> {
 
     /// Decisions for all rows.
     pub(crate) fn decided(&self, view: View<'_>) -> Result<Vec<Decision>, AnswerError> {
-        let query_options = QueryOptions::of(self.model);
+        let query_options = QueryOptions::of(self.model, self.plan);
         let decide = |(worker, memory): &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
             self.on_matrix(view.part(range), memory, |rows| {
                 worker.decide(rows, 0..rows.rows(), &query_options).map(<[_]>::to_vec)
@@ -88,7 +88,7 @@ impl Queries<'_> {
 
     /// Whether every query is evaluated exactly, whatever it costs: answers then need no ranges.
     pub(crate) fn are_always_exact(&self) -> bool {
-        self.plan.stages().is_empty() && QueryOptions::of(self.model).budget.is_none()
+        self.plan.stages().is_empty() && QueryOptions::of(self.model, self.plan).budget.is_none()
     }
 
     /// The answers of the exact stage alone. Sparse rows that can be read where they are are not copied.

@@ -113,12 +113,13 @@ pub(crate) fn untested_sets(py: Python<'_>) -> PyResult<PyErr> {
     Ok(PyErr::from_value(value))
 }
 
-/// Warns of stages that are left out.
-pub(crate) fn warn(py: Python<'_>, plan: &Plan) -> PyResult<()> {
-    if plan.left_out().is_empty() {
+/// Warns of stages that are left out, and of a budget.
+pub(crate) fn warn(py: Python<'_>, model: &Model, plan: &Plan) -> PyResult<()> {
+    let stages = plan.left_out().iter().map(ToString::to_string);
+    let reasons: Vec<String> = stages.chain(plan.budget_left_out(model)).collect();
+    if reasons.is_empty() {
         return Ok(());
     }
-    let reasons: Vec<String> = plan.left_out().iter().map(ToString::to_string).collect();
     let text = format!(
         "{}; they are left out, and the other stages and exact answer instead; verify() verifies a plan once, \
          load(..., trust_plan=True) believes it",

@@ -80,11 +80,46 @@ def test_a_stored_budget_is_obeyed_by_everything_that_answers(folder):
     assert (folder / "again.csv").read_text() == (folder / "answers.csv").read_text()
 
 
+def meets(folder, budget):
+    """Whether a plan settles 99 % of the sample within this time, and all that is asked but 5 %."""
+    words = ["m.mercer", "--sample", "sample.csv", "--for", "latency", "--time-limit", "3", "-o", "met.mercer"]
+    done = subprocess.run(
+        [command(), "tune", *words, "--budget-us", str(budget)], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+    if done.returncode != 0:
+        assert "would settle" in done.stderr, done.stderr
+        return False
+    told = json.loads(run(folder, "predict", "met.mercer", "asked.csv", "--json").stdout)
+    return told["certainties"]["unsettled"] <= 0.05 * told["queries"]
+
+
 def test_a_budget_that_nothing_meets_says_what_does_and_that_suffices(folder):
-    said = json.loads(tune(folder, "-o", "no.mercer", "--budget-us", "0.001", code=1).stdout.splitlines()[-1])
-    assert not (folder / "no.mercer").exists()
-    enough = float(said["error"].split(" us all of them")[0].split()[-1])
-    # Times vary between runs on a busy computer.
-    tune(folder, "-o", "yes.mercer", "--budget-us", 4 * enough)
-    told = json.loads(run(folder, "predict", "yes.mercer", "asked.csv", "--json").stdout)
-    assert told["certainties"]["unsettled"] <= 0.05 * told["queries"]
+    found = []
+    # Times vary between runs on a busy computer: what is named is right up to a factor of 1.5 in one of a few attempts. What
+    # is named three times too small is not met with half as much again, which is half of what is right.
+    for _ in range(4):
+        said = json.loads(tune(folder, "-o", "no.mercer", "--budget-us", "0.001", code=1).stdout.splitlines()[-1])
+        assert not (folder / "no.mercer").exists()
+        enough = float(said["error"].split(" us all of them")[0].split()[-1])
+        found.append((enough, meets(folder, 1.5 * enough), meets(folder, 0.5 * enough)))
+        if found[-1][1:] == (True, False):
+            return
+    pytest.fail(f"budgets, whether 1.5 times as much is met, and whether half is: {found}")
+
+
+def test_a_budget_of_a_stranger_is_in_force_nowhere(tmp_path, monkeypatch):
+    """The estimates of the plan do not answer, so a limit that was set for them would leave queries open (ADR 0078)."""
+    monkeypatch.setenv("MERCER_CACHE_DIR", str(tmp_path / "cache"))
+    folder = DIGITS.parents[1] / "crates/mercer-machine/tests/data/trust"
+    rows = 4 * np.random.default_rng(0).random((300, 2)) - 2
+    lines = ["x,y", *(f"{x!r},{y!r}" for x, y in rows.tolist())]
+    (tmp_path / "asked.csv").write_text("\n".join(lines) + "\n")
+    with pytest.warns(UserWarning, match="budget of 4 us"):
+        decisions = mercer.load(folder / "budgeted.mercer").decide(rows)
+    assert "unsettled" not in decisions["certainty"]
+    expected = [str(label) for label in decisions["label"]], list(decisions["certainty"])
+    assert answers_of_the_server(folder, "budgeted.mercer", rows) == expected
+    done = run(tmp_path, "predict", folder / "budgeted.mercer", "asked.csv", "--format", "csv")
+    assert "budget of 4 us belongs to the whole plan" in done.stderr
+    answers = list(csv.DictReader(done.stdout.splitlines()))
+    assert ([answer["label"] for answer in answers], [answer["certainty"] for answer in answers]) == expected

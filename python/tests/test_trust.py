@@ -139,3 +139,21 @@ def test_sets_with_a_forged_quantile_never_come_into_use(tmp_path, monkeypatch):
         model.predict_set(X)
     report = model.verify(*moons(2, 500)).verification_["sets_test"]
     assert report["covered"] == 0 and not report["holds"]
+
+
+def test_a_stored_budget_holds_for_the_whole_plan_or_not_at_all(tmp_path):
+    path = FORGED / "budgeted.mercer"
+    rows = 4 * np.random.default_rng(0).random((400, 2)) - 2
+    with pytest.warns(UnverifiedPlanWarning, match="budget of 4 us belongs to the whole plan"):
+        part = mercer.load(path)
+    whole = mercer.load(path, trust_plan=True)
+    limit = whole.tuning_["budget"]["multiply_adds"]
+    unsettled = lambda found: np.count_nonzero(found["certainty"] == "unsettled")  # noqa: E731
+    assert unsettled(part.decide(rows)) == 0
+    assert 0 < unsettled(whole.decide(rows)) == unsettled(whole.decide(rows, budget=limit)) < 400
+    # What the caller sets is obeyed by what is left of the plan.
+    assert unsettled(part.decide(rows, budget=1)) == 400
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(part.predict(rows), part.decide(rows)["label"])
+    assert part.explain(rows[0])["certainty"] != "unsettled"

@@ -27,7 +27,8 @@
 // SHA-256 of the machine.
 #define MERCER_DIGEST 3
 
-// Stages of the file that do not run because they are not verified, and why; empty if all run.
+// Stages of the file that do not run because they are not verified, and why, and the budget that is not in force then; empty
+// if all run.
 #define MERCER_LEFT_OUT 4
 
 // How a call ended.

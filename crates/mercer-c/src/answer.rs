@@ -82,7 +82,7 @@ pub unsafe extern "C" fn mercer_query_options_of(
     run(|| {
         // SAFETY: as the caller of this function promises.
         let (handle, out) = unsafe { (reference(model, "model")?, output(options, "options")?) };
-        let own = QueryOptions::of(&handle.model);
+        let own = QueryOptions::of(&handle.model, &handle.plan);
         *out = mercer_query_options {
             budget: own.budget.unwrap_or(0),
             tolerance: own.tolerance.unwrap_or(-1.0),
@@ -105,7 +105,7 @@ unsafe fn options_of(
 ) -> Result<(QueryOptions, usize), Failure> {
     // SAFETY: as the caller of this function promises.
     let Some(given) = (unsafe { options.as_ref() }) else {
-        return Ok((QueryOptions::of(&handle.model), 0));
+        return Ok((QueryOptions::of(&handle.model, &handle.plan), 0));
     };
     if given.tolerance.is_nan() {
         return Err(Failure::new(MERCER_ARGUMENT, "tolerance is not a number"));
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn mercer_predict(
         if !handle.model.machine.classes().is_empty() {
             class_number(&handle.model, 0)?;
         }
-        let options = QueryOptions::of(&handle.model);
+        let options = QueryOptions::of(&handle.model, &handle.plan);
         let found = handle.on_threads(&rows, 0, || handle.plan.decide_with(&rows, &options))?;
         if found.unsettled > 0 {
             let said = format!(

@@ -81,7 +81,8 @@ pub const MERCER_PLAN_TEXT: u32 = 1;
 pub const MERCER_CONTRACT: u32 = 2;
 /// SHA-256 of the machine.
 pub const MERCER_DIGEST: u32 = 3;
-/// Stages of the file that do not run because they are not verified, and why; empty if all run.
+/// Stages of the file that do not run because they are not verified, and why, and the budget that is not in force then; empty
+/// if all run.
 pub const MERCER_LEFT_OUT: u32 = 4;
 
 impl mercer_model {
@@ -125,7 +126,8 @@ impl Texts {
     fn of(model: &Model, plan: &Plan) -> Self {
         let text = |text: String| CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default();
         let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
-        let left_out: Vec<String> = plan.left_out().iter().map(ToString::to_string).collect();
+        let stages = plan.left_out().iter().map(ToString::to_string);
+        let left_out: Vec<String> = stages.chain(plan.budget_left_out(model)).collect();
         let columns = model.input.names.iter().flatten();
         Self {
             kernel: text(model.machine.kernel().spec().to_string()),
@@ -223,7 +225,7 @@ pub unsafe extern "C" fn mercer_model_info(
             columns: handle.model.input.features.unwrap_or(0),
             has_probabilities: handle.model.probabilities.is_some()
                 && matches!(machine.output(), Output::Classes { .. }),
-            budget: QueryOptions::of(&handle.model).budget.unwrap_or(0),
+            budget: QueryOptions::of(&handle.model, &handle.plan).budget.unwrap_or(0),
             bytes: handle.plan.bytes(),
         };
         Ok(())

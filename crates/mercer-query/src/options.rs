@@ -3,7 +3,7 @@
 
 use mercer_machine::{Machine, Model, Output, Scale};
 
-use crate::{Cost, Interval, QueryError};
+use crate::{Cost, Interval, Plan, QueryError};
 
 /// What a caller allows and requires of the answers to its queries.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -20,13 +20,13 @@ pub struct QueryOptions {
 }
 
 impl QueryOptions {
-    /// Those that a model was tuned for: its budget and its tolerance, if it has any. Whoever answers queries of a model
-    /// begins with them.
-    pub fn of(model: &Model) -> Self {
+    /// Those that a model was tuned for: its tolerance, and its budget if the plan is all that was tuned
+    /// ([`Plan::tuning`]). Whoever answers queries of a model begins with them.
+    pub fn of(model: &Model, plan: &Plan) -> Self {
+        let budget = plan.tuning(model).and_then(|tuning| tuning.budget);
         let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
-        let budget = tuning.and_then(|tuning| tuning.budget).map(|budget| budget.multiply_adds);
         let tolerance = tuning.and_then(|tuning| tuning.tolerance);
-        Self { budget, tolerance, ..Self::default() }
+        Self { budget: budget.map(|budget| budget.multiply_adds), tolerance, ..Self::default() }
     }
 
     /// Whether these options fit a machine.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use mercer_data::Matrix;
 use mercer_kernel::Domain;
-use mercer_machine::{Calibration, Machine, Model, PlanSections, Section, file};
+use mercer_machine::{Calibration, Machine, Model, PlanSections, Section, Tuning, file};
 use mercer_simd::Isa;
 use mercer_spec::Spec;
 use rayon::prelude::*;
@@ -179,6 +179,28 @@ impl Plan {
     /// Stages of the file that do not run because they are not believed; the others and the exact one answer in their place.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
+    }
+
+    /// What `tune` measured and limited, if this is the whole plan that it tuned for the model: its budget and its times say
+    /// nothing of a plan without one of the stages, or with estimates that no calibration lets answer (ADR 0078).
+    pub fn tuning<'m>(&self, model: &'m Model) -> Option<&'m Tuning> {
+        let sections = model.plan.as_ref()?;
+        let is_whole = self.stages.len() == sections.sections.len()
+            && self.calibration.is_some() == sections.calibration.is_some();
+        sections.tuning.as_deref().filter(|_| is_whole)
+    }
+
+    /// A sentence for users, if a budget was stored with the plan of a model and is not in force because this is not the
+    /// whole plan ([`Plan::tuning`]).
+    pub fn budget_left_out(&self, model: &Model) -> Option<String> {
+        let budget = model.plan.as_ref()?.tuning.as_deref()?.budget?;
+        let is_whole = self.tuning(model).is_some();
+        let text = |time: f64| {
+            format!(
+                "the stored budget of {time} us belongs to the whole plan and is not in force for a part of it"
+            )
+        };
+        (!is_whole).then(|| text(budget.microseconds))
     }
 
     /// The same plan with a calibration, which says when its estimates answer queries.

@@ -180,7 +180,9 @@ pub fn card(served: &ServedModel) -> Value {
     });
     let stages: Vec<String> =
         served.plan.stages().iter().map(|stage| stage.spec().to_string()).collect();
-    let left_out: Vec<String> = served.plan.left_out().iter().map(ToString::to_string).collect();
+    let left_out = served.plan.left_out().iter().map(ToString::to_string);
+    let left_out: Vec<String> =
+        left_out.chain(served.plan.budget_left_out(&served.model)).collect();
     let tuning = served.model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
     json!({
         "name": served.name,

@@ -166,7 +166,7 @@ impl ServedModel {
             Some(sections) => file::plan_digest(sections),
             None => file::digest(&model.machine),
         };
-        let query_options = QueryOptions::of(&model);
+        let query_options = QueryOptions::of(&model, &plan);
         // The first query of a caller should find the plan in memory.
         if let Some(rows) = sample(&model, 1) {
             drop(plan.decide_with(&rows, &query_options));
@@ -216,7 +216,7 @@ impl ServedModel {
         match self.proved_speed.get() {
             Some(speed) if self.is_alarmed.load(Ordering::Acquire) => speed,
             _ => self.speed.get_or_init(|| {
-                stored(&self.model)
+                stored(&self.model, &self.plan)
                     .unwrap_or_else(|| measured(&self.model, &self.plan, &self.query_options))
             }),
         }
@@ -293,7 +293,7 @@ impl ServedModel {
 
     /// The contract that it was tuned for, else what its plan gives; what the proved plan gives once that answers.
     pub fn contract(&self) -> String {
-        let tuning = self.model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
+        let tuning = self.plan.tuning(&self.model);
         let plan = self.active_plan();
         match (tuning, plan.calibration()) {
             (Some(tuning), _) if std::ptr::eq(plan, &raw const self.plan) => {
@@ -346,8 +346,8 @@ fn places(proved: &Plan, plan: &Plan) -> Vec<usize> {
 }
 
 /// What queries cost and take as `tune` stored it.
-fn stored(model: &Model) -> Option<Speed> {
-    let tuning = model.plan.as_ref()?.tuning.as_deref()?;
+fn stored(model: &Model, plan: &Plan) -> Option<Speed> {
+    let tuning = plan.tuning(model)?;
     let times = CostTimes::stored(tuning)?;
     let mean_us = tuning.plan.single_us;
     let mean_cost = times.limit(mean_us) as f64;

@@ -8,7 +8,7 @@ use std::ptr::{null, null_mut};
 
 use mercer_c::{
     mercer_certainty, mercer_decide, mercer_decision, mercer_last_error, mercer_model,
-    mercer_model_free, mercer_model_open, mercer_rows, mercer_status,
+    mercer_model_free, mercer_model_open, mercer_query_options_of, mercer_rows, mercer_status,
 };
 
 fn folder() -> PathBuf {
@@ -156,4 +156,29 @@ fn no_certified_label_is_wrong_at_the_ends_of_the_range_of_numbers() {
         }
     }
     assert!(answered >= 9, "{answered} files");
+}
+
+#[test]
+fn a_stored_budget_holds_for_the_whole_plan_or_not_at_all() {
+    let points: Vec<f64> = (0..400)
+        .flat_map(|at| [at % 20, at / 20])
+        .map(|step| 0.25 * f64::from(step) - 2.5)
+        .collect();
+    let unsettled = |trust_plan: bool| {
+        let model = Model::open("budgeted.mercer", trust_plan).map_err(|(_, said)| said).unwrap();
+        let mut options = std::mem::MaybeUninit::uninit();
+        // SAFETY: the model is open, and a call that succeeds has written the options.
+        let options = unsafe {
+            let status = mercer_query_options_of(model.0, options.as_mut_ptr());
+            assert_eq!(status, mercer_status::MERCER_OK);
+            options.assume_init()
+        };
+        let is_open =
+            |found: &&mercer_decision| found.certainty == mercer_certainty::MERCER_UNSETTLED;
+        (options.budget, model.decide(2, &points).iter().filter(is_open).count())
+    };
+    // The estimates of a stranger are left out, and his budget with them.
+    assert_eq!(unsettled(false), (0, 0));
+    let (budget, count) = unsettled(true);
+    assert!(budget > 0 && count > 0 && count < 400, "{budget} {count}");
 }

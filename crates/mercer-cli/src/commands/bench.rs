@@ -33,7 +33,7 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
         print_exact(&object, bench.repeats, &exact_times);
     }
     if has_plan {
-        let query_options = QueryOptions::of(&model);
+        let query_options = QueryOptions::of(&model, &plan);
         let answers = plan.decide_with(rows, &query_options).with_context(source)?;
         let settled = truth.iter().zip(&answers.decisions);
         let settled = settled.filter(|(_, given)| given.certainty != Certainty::Unsettled);

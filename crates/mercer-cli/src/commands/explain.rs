@@ -51,6 +51,7 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
             label: &label,
             exact_cost: exact,
             border: resolved.query_options.threshold.unwrap_or(0.0),
+            tuning: plan.tuning(&model),
         };
         save_text(file, &queried.page())?;
     }
@@ -58,7 +59,7 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
         println!("{}", object(&path, &label, row, exact));
     } else {
         print(&path, &label, row, exact, model.machine.scores().len());
-        if let Some(tuning) = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref()) {
+        if let Some(tuning) = plan.tuning(&model) {
             println!("{}", compared(&path, tuning));
         }
     }

@@ -108,7 +108,9 @@ fn planned(
     if format.name != "c" || export.plan == PlanPart::None || !has_plan {
         return Ok(None);
     }
-    let (plan, left_out) = trust::load(&export.model, model, export.trust, console)?.in_c();
+    let plan = trust::load(&export.model, model, export.trust, console)?;
+    let is_whole = plan.tuning(model).is_some();
+    let (plan, left_out) = plan.in_c();
     if left_out.is_empty() {
         return Ok(Some(Planned { plan, left_out }));
     }
@@ -124,12 +126,16 @@ fn planned(
         export.output.display(),
         plan.spec()
     ));
+    if is_whole {
+        trust::warn_of_budget(&export.output, &plan, model, console);
+    }
     Ok(Some(Planned { plan, left_out }))
 }
 
 /// Writes a plan; the file appears when it is complete.
 fn save_plan(planned: &Planned, model: &Model, path: &Path) -> anyhow::Result<()> {
-    let (place, options) = (|| path.display().to_string(), QueryOptions::of(model));
+    let place = || path.display().to_string();
+    let options = QueryOptions::of(model, &planned.plan);
     if is_standard(path) {
         let mut bytes = Vec::new();
         write_c(model, &planned.plan, &options, &mut bytes).with_context(place)?;

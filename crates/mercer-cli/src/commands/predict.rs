@@ -187,12 +187,13 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
     anyhow::ensure!(tally.queries > 0, "{}: none of the rows has an answer", source());
     answers.finish().with_context(target)?;
     progress.finish_and_clear();
-    let budget = limits_in_use.and_then(|limits| limits.budget);
+    let limits = limits_in_use.as_ref();
     let outcome = Outcome {
         tally: &tally,
         plan: Some(&plan),
         is_regression: matches!(model.machine.output(), Output::Value),
-        budget: budget.as_ref(),
+        budget: limits.and_then(|limits| limits.budget.as_ref()),
+        limit: limits.and_then(|limits| limits.query_options.budget),
         ignored: chunks.ignored(),
         target: chunks.target(),
         audit: audit.as_ref().map(Audit::report),
@@ -279,6 +280,8 @@ struct Outcome<'o> {
     plan: Option<&'o Plan>,
     is_regression: bool,
     budget: Option<&'o ResolvedBudget>,
+    /// Most multiply-adds of a query.
+    limit: Option<u64>,
     /// Columns that the model does not know.
     ignored: &'o [String],
     /// The target column, if the rows are a table.
@@ -371,10 +374,9 @@ impl Outcome<'_> {
         }
         if let Some(budget) = budget {
             console.summary(&budget.sentence());
-            let unsettled = tally.certainties[Certainty::Unsettled as usize];
-            if let Some(warning) = budget.warning(unsettled, tally.queries) {
-                console.warn(&warning);
-            }
+        }
+        if let Some(warning) = self.unsettled() {
+            console.warn(&warning);
         }
         if let Some(calibration) = plan.and_then(Plan::calibration) {
             console.summary(&compile::sentence(calibration));
@@ -386,6 +388,27 @@ impl Outcome<'_> {
                  {low:.2e} and {high:.2e} of all queries, valid at any time: {verdict}"
             ));
         }
+    }
+
+    /// The warning about queries that stay unsettled, and why.
+    fn unsettled(&self) -> Option<String> {
+        let unsettled = self.tally.certainties[Certainty::Unsettled as usize];
+        if unsettled == 0 {
+            return None;
+        }
+        let of_time = self.budget.and_then(ResolvedBudget::too_little);
+        let reason = match (of_time, self.limit) {
+            (Some(reason), _) => reason,
+            (None, Some(limit)) => format!("{limit} multiply-adds are too little for them"),
+            (None, None) if self.plan.is_some() => {
+                "a stage of the plan stops by a rule that was not tested".to_owned()
+            }
+            (None, None) => "the limit that the server set was too little for them".to_owned(),
+        };
+        let queries = self.tally.queries;
+        Some(format!(
+            "{unsettled} of {queries} queries are unsettled: {reason}; each has the best label known"
+        ))
     }
 
     /// Accuracy or error, if the rows have targets.

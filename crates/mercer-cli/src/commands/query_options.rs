@@ -30,8 +30,8 @@ pub(super) fn resolve(
     plan: &Plan,
     rows: &Matrix,
 ) -> anyhow::Result<ResolvedOptions> {
-    let tuned = QueryOptions::of(model);
-    let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
+    let tuned = QueryOptions::of(model, plan);
+    let tuning = plan.tuning(model);
     let mut query_options = QueryOptions {
         budget: flags.budget.or(tuned.budget),
         tolerance: flags.value_tolerance.or(tuned.tolerance),
@@ -78,15 +78,12 @@ impl ResolvedBudget {
         )
     }
 
-    /// The warning about queries that stay unsettled, with the time in which all those measured would be settled.
-    pub(super) fn warning(&self, unsettled: usize, queries: usize) -> Option<String> {
+    /// Why queries stay unsettled, with the time in which all those measured would be settled.
+    pub(super) fn too_little(&self) -> Option<String> {
         let all = self.times.as_ref()?.points().last()?.microseconds;
-        (unsettled > 0).then(|| {
-            format!(
-                "{unsettled} of {queries} queries are unsettled: {} us are too little for them; the most costly path \
-                 through the plan takes {all:.3} us",
-                self.budget.microseconds,
-            )
-        })
+        Some(format!(
+            "{} us are too little for them, and the most costly path through the plan takes {all:.3} us",
+            self.budget.microseconds,
+        ))
     }
 }

@@ -39,7 +39,15 @@ pub(super) fn load(
                       verifies a plan once, --trust-plan believes it";
         console.warn(&format!("{name}: {}; {advice}", reasons(plan.left_out())));
     }
+    warn_of_budget(path, &plan, model, console);
     Ok(plan)
+}
+
+/// Warns of a stored budget that is not in force with what is left of the plan.
+pub(super) fn warn_of_budget(path: &Path, plan: &Plan, model: &Model, console: &Console) {
+    if let Some(sentence) = plan.budget_left_out(model) {
+        console.warn(&format!("{}: {sentence}; queries take as long as they need", path.display()));
+    }
 }
 
 fn reasons(left_out: &[LeftOut]) -> String {

@@ -176,12 +176,21 @@ fn budgets_leave_queries_unsettled_unless_certainty_is_required() {
         let text = form(format);
         assert_eq!(text.matches("unsettled").count(), 597, "{format}");
     }
-    // With no time at all nothing is settled, and a sentence says so and what it takes.
-    let output = crate::common::mercer(&["predict", &model, &queries, "--budget-us", "0.001"]);
-    let [out, said] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-    assert!(output.status.success(), "{said}");
-    assert!(out.lines().all(|line| line.ends_with(" unsettled")), "{out}");
-    assert!(said.contains("597 of 597 queries are unsettled"), "{said}");
+    // With no time at all, or a limit that is too small, nothing is settled, and a sentence says so and why.
+    let limits = [
+        (["--budget-us", "0.001"], "0.001 us are too little"),
+        (["--budget", "640"], "640 multiply-adds are too little"),
+    ];
+    for (limit, why) in limits {
+        let arguments = [&["predict", &model, &queries], &limit[..]].concat();
+        let output = crate::common::mercer(&arguments);
+        let [out, said] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(output.status.success(), "{said}");
+        assert!(out.lines().all(|line| line.ends_with(" unsettled")), "{out}");
+        let warned = format!("597 of 597 queries are unsettled: {why}");
+        assert_eq!(said.matches(&warned).count(), 1, "{said}");
+    }
     // A time that suffices settles everything, and the multiply-adds that it prints do the same.
     let ample = ask(&["--budget-us", "1e6"]);
     assert_eq!(ample["certainties"]["exact"], 597);

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use mercer::machine::{Budget, file};
+use mercer::query::{Plan, PlanTrust};
 use serde_json::Value;
 
 use crate::common::Folder;
@@ -172,6 +174,80 @@ fn a_calibrated_plan_of_a_stranger_is_tested_before_it_is_used() {
     assert!(said.contains("calibration    wrong: 1000 disagreements in 1000 queries"), "{said}");
     let (theirs, _) = third.object(&["predict", &fast, &queries]);
     assert_eq!(theirs["certainties"]["calibrated"], 0, "what is wrong is not remembered");
+}
+
+/// A calibrated plan with a budget that the whole of it keeps for most queries, and the limit.
+fn budgeted(folder: &Folder, maker: &User<'_>, queries: &str) -> (String, u64) {
+    let train = folder.write("train.csv", &table(200, 0, false));
+    let sample = folder.write("sample.csv", &table(1500, 1000, false));
+    let (model, fast) = (folder.path("m.mercer"), folder.path("fast.mercer"));
+    maker.object(&["train", &train, "-o", &model]);
+    let plan = "cascade(pca(1, 2), low_precision, exact)";
+    let compile =
+        ["compile", &model, "--plan", plan, "--sample", &sample, "--eps", "0.05", "-o", &fast];
+    maker.object(&compile);
+    let tuned = folder.path("tuned.mercer");
+    maker.object(&["tune", &model, "--sample", &sample, "--time-limit", "1s", "-o", &tuned]);
+    let open = |path: &str| file::load(Path::new(path)).unwrap();
+    let rows = open(&fast).machine.supports().clone();
+    let mut whole = open(&fast);
+    let sections = whole.plan.as_mut().unwrap();
+    let plan = Plan::load(&whole.machine, sections, PlanTrust::Everything).unwrap();
+    let costs = plan.decide(&rows).unwrap();
+    let mut costs: Vec<u64> = costs.iter().map(|found| found.cost.multiply_adds).collect();
+    costs.sort_unstable();
+    let multiply_adds = costs[costs.len() / 2];
+    let mut tuning = open(&tuned).plan.unwrap().tuning.unwrap();
+    tuning.budget = Some(Budget { microseconds: 4.0, rate: None, multiply_adds });
+    sections.tuning = Some(tuning);
+    let path = folder.path("budgeted.mercer");
+    file::save(&whole, file::format("mercer").unwrap(), Path::new(&path)).unwrap();
+    let (object, _) = maker.object(&["predict", &path, queries, "--trust-plan"]);
+    assert_eq!(object["budget"]["multiply_adds"], multiply_adds);
+    (path, multiply_adds)
+}
+
+#[test]
+fn a_budget_of_a_stranger_holds_for_his_whole_plan_or_not_at_all() {
+    let folder = Folder::new();
+    let queries = folder.write("q.csv", &table(300, 5000, false));
+    let (fast, limit) = budgeted(&folder, &User(&folder, "maker"), &queries);
+    let other = User(&folder, "other");
+    let limit = limit.to_string();
+    // Nothing is known of the plan; then its constants are: both times the estimates do not answer.
+    for _ in 0..2 {
+        for verb in ["predict", "bench"] {
+            let (object, said) = other.object(&[verb, &fast, &queries]);
+            let unsettled = match verb {
+                "predict" => &object["certainties"]["unsettled"],
+                _ => &object["unsettled"],
+            };
+            assert_eq!(*unsettled, 0, "{verb}: {object}");
+            assert!(object.get("budget").is_none(), "{verb}: {object}");
+            assert!(said.contains("budget of 4 us belongs to the whole plan"), "{verb}: {said}");
+        }
+        let (path, _) = other.object(&["explain", &fast, &queries, "--row", "7"]);
+        assert_ne!(path["certainty"], "unsettled");
+        let text = other.run(&["explain", &fast, &queries]).stdout;
+        assert!(!String::from_utf8_lossy(&text).contains("of the test queries"));
+        // What the user sets himself is obeyed, and a time is measured with what is left of the plan.
+        let (own, _) = other.object(&["predict", &fast, &queries, "--budget", "1"]);
+        assert_eq!(own["certainties"]["unsettled"], 300);
+        let (own, _) = other.object(&["predict", &fast, &queries, "--budget-us", "1e6"]);
+        assert_eq!(own["certainties"]["unsettled"], 0);
+        other.run(&["verify", &fast]);
+    }
+    // Who believes the whole of it gets it with its budget.
+    let (object, _) = other.object(&["predict", &fast, &queries, "--trust-plan"]);
+    let limited = ["predict", &fast, &queries, "--trust-plan", "--budget", &limit];
+    assert_eq!(object["certainties"], other.object(&limited).0["certainties"]);
+    assert!(object["certainties"]["unsettled"].as_u64() > Some(0), "{object}");
+    assert!(object["certainties"]["calibrated"].as_u64() > Some(0), "{object}");
+    // A plan that is cut for C is no longer the whole one.
+    let c = folder.path("plan.c");
+    let export = ["export", &fast, "--trust-plan", "--plan", "possible", "-o", &c];
+    let (_, said) = other.object(&export);
+    assert!(said.contains("budget of 4 us belongs to the whole plan"), "{said}");
 }
 
 /// A model with prediction sets of a user, and its file with another quantile.

@@ -9,10 +9,12 @@ use mercer_compile::risk::{Target, upper_bound};
 use mercer_compile::tune::{
     Aim, Clock, Contract, SimulatedClock, SimulatedCosts, TimedQueries, Tuned, Tuner,
 };
-use mercer_compile::{CompileError, Progress, Watch};
+use mercer_compile::{CompileError, Compiler, Progress, Watch};
 use mercer_data::{Matrix, synthetic};
-use mercer_machine::{Answer, Machine, Model, Output, Score, Verification, file};
-use mercer_query::{Certainty, Plan, QueryOptions};
+use mercer_machine::{
+    Answer, Budget, Machine, Model, Output, PlanSections, Score, Tuning, Verification, file,
+};
+use mercer_query::{Certainty, Plan, PlanTrust, QueryOptions};
 use mercer_testkit::{generate, machines};
 
 /// A machine with queries of the same kind: a sample, and others that `tune` never sees.
@@ -269,9 +271,9 @@ fn a_budget_is_never_exceeded_and_what_it_leaves_open_says_so() {
     let budget = tuned.tuning().budget.unwrap();
     assert_eq!(budget.microseconds, middle);
     let model = Model { plan: Some(tuned.sections.clone()), ..Model::from(machine.clone()) };
-    let options = QueryOptions::of(&model);
-    assert_eq!(options.budget, Some(budget.multiply_adds));
     let plan = reloaded(&machine, &tuned);
+    let options = QueryOptions::of(&model, &plan);
+    assert_eq!(options.budget, Some(budget.multiply_adds));
     let answers = plan.decide_with(&unseen, &options).unwrap();
     let share = answers.unsettled as f64 / unseen.rows() as f64;
     assert!(share > 0.0 && share < 1.0, "{share}");
@@ -396,4 +398,50 @@ fn the_time_limit_ends_the_search_with_the_best_plan_so_far() {
         refused.iter().any(|refusal| refusal.reason.contains("longer than 18 s")),
         "{refused:?}"
     );
+}
+
+#[test]
+fn a_stored_budget_holds_for_the_whole_plan_or_not_at_all() {
+    let (machine, sample, unseen) = (crescent_machine(), crescents(1500, 2), crescents(300, 3));
+    let clock = SimulatedClock::default();
+    let tuned = Tuner::new(&machine, &sample).clock(&clock).run().unwrap();
+    let target = Target { risk: 0.05, delta: 0.05, ..Target::default() };
+    let compiler = Compiler::new(&machine).sample(&sample).target(target);
+    let estimating = "cascade(pca(1, 2), low_precision, exact)";
+    for text in [estimating, "cascade(low_precision, exact)"] {
+        let compiled = compiler.run(&text.parse().unwrap()).unwrap();
+        let fitted = Plan::fitted(&machine, &compiled.sections).unwrap();
+        let costs = fitted.decide(&unseen).unwrap();
+        let mut costs: Vec<u64> = costs.iter().map(|found| found.cost.multiply_adds).collect();
+        costs.sort_unstable();
+        // Half of the queries are settled by the whole plan for less.
+        let multiply_adds = costs[costs.len() / 2];
+        let stored = Budget { microseconds: 4.0, rate: None, multiply_adds };
+        for (trust, budget) in [PlanTrust::Nothing, PlanTrust::Constants, PlanTrust::Everything]
+            .into_iter()
+            .flat_map(|trust| [(trust, None), (trust, Some(stored))])
+        {
+            let tuning = Box::new(Tuning { budget, ..tuned.tuning().clone() });
+            let sections = PlanSections { tuning: Some(tuning), ..compiled.sections.clone() };
+            let plan = Plan::load(&machine, &sections, trust).unwrap();
+            let model = Model { plan: Some(sections), ..Model::from(machine.clone()) };
+            let is_whole = text != estimating || trust == PlanTrust::Everything;
+            assert_eq!(plan.tuning(&model).is_some(), is_whole, "{text} {trust:?}");
+            let options = QueryOptions::of(&model, &plan);
+            let in_force = budget.filter(|_| is_whole).map(|budget| budget.multiply_adds);
+            assert_eq!(options.budget, in_force, "{text} {trust:?} {budget:?}");
+            let answers = plan.decide_with(&unseen, &options).unwrap();
+            if in_force.is_none() {
+                assert_eq!(answers.unsettled, 0, "{text} {trust:?} {budget:?}");
+            }
+            assert!(answers.unsettled <= 150, "{text} {trust:?} {budget:?}: {answers:?}");
+            let said = plan.budget_left_out(&model);
+            assert_eq!(said.is_some(), budget.is_some() && !is_whole, "{said:?}");
+            // A file of C holds the stages that can be written in C alone.
+            let (part, without) = plan.in_c();
+            let options = QueryOptions::of(&model, &part);
+            let in_force = in_force.filter(|_| without.is_empty());
+            assert_eq!(options.budget, in_force, "{text} {trust:?} {budget:?}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `mercer explain --report`: the path of one query as an HTML page.
 
 use mercer::data::Matrix;
-use mercer::machine::Model;
+use mercer::machine::{Model, Tuning};
 use mercer::query::{Certainty, Explanation};
 use mercer_report::{Drawing, Page};
 
@@ -21,6 +21,8 @@ pub(super) struct Queried<'q> {
     pub(super) exact_cost: u64,
     /// The threshold that the score is compared with.
     pub(super) border: f64,
+    /// The record of `tune`, if the query was answered by the plan that was tuned.
+    pub(super) tuning: Option<&'q Tuning>,
 }
 
 impl Queried<'_> {
@@ -37,7 +39,7 @@ impl Queried<'_> {
             path.stages[path.answered_by],
             machine.supports().rows(),
         ));
-        if let Some(tuning) = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref()) {
+        if let Some(tuning) = self.tuning {
             page.text(&format!("Beside the queries of the test: {}.", compared(path, tuning)));
         }
         let closing = closing::path(machine, path, *exact_cost, *border);

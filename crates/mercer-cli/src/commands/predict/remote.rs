@@ -82,6 +82,7 @@ pub(super) fn run(
         plan: None,
         is_regression: remote.output == "value",
         budget: None,
+        limit: predict.query.budget,
         ignored: chunks.ignored(),
         target: chunks.target(),
         audit: None,

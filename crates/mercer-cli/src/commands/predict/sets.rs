@@ -41,7 +41,7 @@ pub(super) fn run(
 ) -> anyhow::Result<u8> {
     let conformal = believed(predict, model, console)?;
     let plan = trust::load(&predict.model, model, predict.plan, console)?;
-    let tolerance = predict.query.value_tolerance.or(QueryOptions::of(model).tolerance);
+    let tolerance = predict.query.value_tolerance.or(QueryOptions::of(model, &plan).tolerance);
     let source = || predict.input.data.display().to_string();
     let format = SetFormat::of(predict)?;
     let mut chunks =
