@@ -94,7 +94,8 @@ pub fn write_c(
     let machine = plan.exact_stage().machine();
     write_comment(model, plan, options, out)?;
     let mut file = CFile::new(out);
-    file.text(include_str!("c/text/guards.c"))?;
+    file.text(mercer_machine::file::c::GUARDS)?;
+    file.text(include_str!("c/text/headers.c"))?;
     file.text("typedef double mercer_real;\n\n")?;
     file.define("MERCER_COLUMNS", machine.columns())?;
     file.define("MERCER_SUPPORTS", machine.supports().rows())?;

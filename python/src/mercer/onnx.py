@@ -68,25 +68,28 @@ def _shapes(operator):
     from skl2onnx.common.data_types import _guess_type_proto
 
     rows = operator.inputs[0].get_first_dimension()
-    for variable, found in zip(operator.outputs, _graph(operator.raw_operator).output, strict=True):
+    for variable, found in zip(operator.outputs, _written(operator.raw_operator).graph.output, strict=True):
         columns = [dim.dim_value for dim in found.type.tensor_type.shape.dim[1:]]
         variable.set_type(_guess_type_proto(found.type.tensor_type.elem_type, [rows, *columns]))
 
 
 def _convert(scope, operator, container):
-    """Adds the nodes of the model's own graph."""
-    from onnx import helper
+    """Adds the nodes and the tables of the model's own graph."""
+    from onnx import helper, numpy_helper
     from skl2onnx.common._apply_operation import apply_cast
 
-    graph = _graph(operator.raw_operator)
-    if graph.initializer:
-        kind = type(operator.raw_operator).__name__
-        raise ValueError(f"the ONNX graph of {kind} holds tables, which this converter does not take; to_onnx() writes it alone")
+    model = _written(operator.raw_operator)
+    graph, versions = model.graph, {used.domain: used.version for used in model.opset_import}
     names = {found.name: variable.full_name for variable, found in zip(operator.outputs, graph.output, strict=True)}
     rows = graph.input[0]
     names[rows.name] = scope.get_unique_variable_name("rows")
     kind = rows.type.tensor_type.elem_type
     apply_cast(scope, operator.inputs[0].full_name, names[rows.name], container, to=kind)
+    for table in graph.initializer:
+        names[table.name] = scope.get_unique_variable_name(table.name)
+        container.add_initializer(
+            names[table.name], table.data_type, list(table.dims), numpy_helper.to_array(table).ravel()
+        )
     for node in graph.node:
         for output in node.output:
             names.setdefault(output, scope.get_unique_variable_name(output))
@@ -95,13 +98,14 @@ def _convert(scope, operator, container):
             [names[name] for name in node.input],
             [names[name] for name in node.output],
             op_domain=node.domain,
-            op_version=1,
+            op_version=versions[node.domain],
             name=scope.get_unique_operator_name(node.op_type),
             **{attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute},
         )
 
 
-def _graph(model):
+def _written(model):
+    """What `to_onnx` writes of a model."""
     import onnx
 
-    return onnx.load_from_string(model.to_onnx()).graph
+    return onnx.load_from_string(model.to_onnx())

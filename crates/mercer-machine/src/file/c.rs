@@ -14,6 +14,9 @@ use super::Format;
 use crate::{Machine, MachineError, Model, Output, Scheme, Score};
 use kernel::Kernel;
 
+/// What arithmetic that is specified to the bit needs of the compiler: the head of every file with tables or a plan.
+pub const GUARDS: &str = include_str!("c/guards.c");
+
 pub(super) static DOUBLE: Format = Format {
     name: "c",
     summary: "one self-contained C99 file that computes in double (written only)",
@@ -94,7 +97,7 @@ fn write(model: &Model, real: Real, out: &mut dyn Write) -> Result<(), MachineEr
     }
     write_comment(model, real, out)?;
     if machine.bins().is_some() {
-        write!(out, "{}", tables::GUARDS)?;
+        write!(out, "{GUARDS}")?;
     }
     writeln!(out, "#include <math.h>\n\ntypedef {} mercer_real;\n", real.name())?;
     writeln!(out, "#define MERCER_COLUMNS {}", machine.columns())?;

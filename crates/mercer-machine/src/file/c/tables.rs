@@ -7,21 +7,6 @@ use super::{Real, inexpressible, write_list};
 use crate::bins::{Bins, Spacing};
 use crate::{Machine, MachineError, Score};
 
-/// What the arithmetic needs of the compiler. The products of `entry` are exact in double, and `bin` rounds its product by a
-/// `volatile`, so contraction changes nothing; GCC does not know the pragma.
-pub(super) const GUARDS: &str = "\
-#include <float.h>
-#ifdef __FAST_MATH__
-#error \"scores are specified to the bit; compile without -ffast-math\"
-#endif
-#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1
-#error \"scores are specified to the bit; arithmetic must not use a wider type (-mfpmath=sse)\"
-#endif
-#if !defined(__GNUC__) || defined(__clang__)
-#pragma STDC FP_CONTRACT OFF
-#endif
-";
-
 /// The functions `bin`, `entry` and `table_scores`, and their constants.
 pub(super) fn write(
     machine: &Machine,

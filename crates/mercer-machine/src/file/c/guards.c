@@ -3,7 +3,7 @@
 #error "answers are specified to the bit; compile without -ffast-math and its like"
 #endif
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0
-#error "infinite bounds are used; compile without -ffinite-math-only"
+#error "infinite values are used; compile without -ffinite-math-only"
 #endif
 /* 16 is 0 on processors with 16-bit floats. */
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
@@ -15,13 +15,3 @@
 #else
 #pragma STDC FP_CONTRACT OFF
 #endif
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-#if defined(__GNUC__)
-#define PART static __attribute__((unused))
-#else
-#define PART static
-#endif
-
