@@ -78,7 +78,11 @@ unscaled <- function(object, values) {
 
 labels_of <- function(object, decisions, rows) {
   answers <- answers_of(object, decisions)
-  answers[decisions$certainty == 1L] <- NA
+  unsettled <- sum(decisions$certainty == 1L)
+  if (unsettled > 0) {
+    warning(unsettled, " of ", length(answers), " labels are unsettled: the budget was spent before they were certain; ",
+            "type = \"certainty\" says which", call. = FALSE)
+  }
   names(answers) <- rows$names
   napredict(rows$act, answers)
 }

@@ -9,7 +9,19 @@ test_that("the data frame of certainty and cost is complete, and a budget leaves
   expect_true(all(found$cost > 0 & found$low <= found$high))
   tight <- predict(model, iris, type = "certainty", budget = 1)
   expect_true(all(tight$certainty == "unsettled"))
-  expect_true(all(is.na(predict(model, iris, budget = 1))))
+  # Unsettled queries carry the best label known; the data frame marks them, and a warning counts them.
+  expect_identical(levels(tight$certainty), c("unsettled", "calibrated", "certified", "exact"))
+  expect_warning(labels <- predict(model, iris, budget = 1), "150 of 150 labels are unsettled")
+  expect_identical(unname(labels), tight$label)
+  expect_false(anyNA(labels))
+  # A plan that leaves some rows to the exact stage, and a budget that this stage exceeds.
+  model <- accelerate(model, plan = "cascade(anytime, exact)")
+  found <- predict(model, iris, type = "certainty")
+  some <- predict(model, iris, type = "certainty", budget = max(found$cost) - 1)
+  is_open <- some$certainty == "unsettled"
+  expect_identical(is_open, found$certainty == "exact")
+  expect_true(any(is_open) && !all(is_open))
+  expect_identical(some$label[!is_open], found$label[!is_open])
 })
 
 test_that("models are kept in R's file with scaling and plan, and in the library's own formats", {
