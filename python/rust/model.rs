@@ -18,7 +18,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::answers::{self, PyQueryOptions, answers};
 use crate::errors::ToPyErr;
 use crate::machine_parts::{self, MachineParts, PyClassName, Weights};
-use crate::plans::{self, CompileLimits, CompressOptions, TuneOptions};
+use crate::plans::{self, CompileLimits, CompressOptions, Sample, TuneOptions};
 use crate::queries::{self, AnswerError, Queries};
 use crate::rows::Rows;
 use crate::threads;
@@ -306,6 +306,8 @@ impl PyModel {
         threads: usize,
     ) -> PyResult<Self> {
         let prepare = |rows: &Rows<'_>| self.prepared(py, rows);
+        let labels = options.targets.as_ref().map(|targets| self.answers_of(targets));
+        let sample = Sample { rows: &sample, labels };
         let sections = plans::tune_plan(py, self.machine(), &sample, &options, &prepare, threads)?;
         Self::new(py, Model { plan: Some(sections), ..self.model.as_ref().clone() })
     }

@@ -9,7 +9,7 @@ use mercer::compile::{
     CompileError, Compressed, Compression, FittingData, Goal, Watch, compile_with, compressor,
 };
 use mercer::data::Matrix;
-use mercer::machine::{Machine, Model, Parent, PlanSections, Provenance, file};
+use mercer::machine::{Answer, Machine, Model, Parent, PlanSections, Provenance, file};
 use mercer::spec::SpecError;
 use mercer::tune::{Aim, Contract, Tuner};
 use pyo3::exceptions::PyValueError;
@@ -24,6 +24,8 @@ use crate::threads;
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TuneOptions<'py> {
+    /// Targets of the sample: positions of classes, or values.
+    pub(crate) targets: Option<Vec<f64>>,
     /// `certified`, `calibrated(eps=0.001, delta=0.05)` or `exact`.
     contract: String,
     /// `latency` or `throughput`.
@@ -82,11 +84,17 @@ pub(crate) fn compile_plan(
     py.detach(|| threads::run_on(threads, work)).map_err(|error| error.raise(py))
 }
 
+/// A sample of queries, and what is known to be right for each row.
+pub(crate) struct Sample<'s, 'py> {
+    pub(crate) rows: &'s Rows<'py>,
+    pub(crate) labels: Option<Vec<Option<Answer>>>,
+}
+
 /// Finds the fastest plan that satisfies the contract.
 pub(crate) fn tune_plan(
     py: Python<'_>,
     machine: &Machine,
-    sample: &Rows<'_>,
+    sample: &Sample<'_, '_>,
     options: &TuneOptions<'_>,
     prepare: Prepare<'_>,
     threads: usize,
@@ -101,8 +109,15 @@ pub(crate) fn tune_plan(
     let limit = Duration::try_from_secs_f64(options.seconds).map_err(|error| {
         PyValueError::new_err(format!("seconds is {}: {error}", options.seconds))
     })?;
+    let labels = sample.labels.as_deref();
     let (sample, training) =
-        (prepare(sample)?, options.training.as_ref().map(prepare).transpose()?);
+        (prepare(sample.rows)?, options.training.as_ref().map(prepare).transpose()?);
+    if let Some(targets) = labels.map(<[_]>::len).filter(|count| *count != sample.rows()) {
+        return Err(PyValueError::new_err(format!(
+            "y_sample has {targets} targets, X_sample {} rows",
+            sample.rows()
+        )));
+    }
     let (budget, tolerance, seed) = (options.budget_us, options.tolerance, options.seed);
     let (unsettled, is_trusted) = (options.unsettled, options.trust_sample);
     let tuned = threads::interruptible(py, threads, |stop| {
@@ -111,6 +126,7 @@ pub(crate) fn tune_plan(
             .contract(contract)
             .aim(aim)
             .training(training.as_ref())
+            .sample_labels(labels)
             .budget_us(budget)
             .unsettled(unsettled)
             .tolerance(tolerance)

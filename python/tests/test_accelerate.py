@@ -357,3 +357,28 @@ def test_smaller_machines_say_how_far_they_are(tmp_path):
         svc.compress(size=3, error=0.1)
     with pytest.raises(ValueError, match="compressor"):
         svc.compress("hope", size=3)
+
+
+def test_labels_of_the_sample_tell_training_rows_from_natural_repeats():
+    """One-hot rows repeat by nature. A tenth of training rows among them shows in the labels alone."""
+    random = np.random.default_rng(1)
+
+    def drawn(rows):
+        X = (random.random((rows, 40)) < 0.1).astype(float)
+        return X, ((X[:, 0] > 0) == (random.random(rows) < 0.7)).astype(int)
+
+    (X, y), (other, others) = drawn(8000), drawn(8000)
+    source = ours.SVC(gamma=0.5).fit(X, y)
+    mixed, of_mixed = np.vstack([X[:800], other[800:]]), np.append(y[:800], others[800:])
+    tuning = {"contract": "calibrated(eps=0.1, delta=0.1)", "seconds": 1}
+    with pytest.raises(ValueError, match="rows of the training data.*trust_sample=True"):
+        mercer.accelerate(source, mixed, y_sample=of_mixed, **tuning)
+    mercer.accelerate(source, mixed, **tuning)
+    mercer.accelerate(source, other, y_sample=others, **tuning)
+    mercer.accelerate(source, mixed, y_sample=of_mixed, trust_sample=True, **tuning)
+    with pytest.raises(ValueError, match="y_sample has 3 targets, X_sample 8000 rows"):
+        mercer.accelerate(source, mixed, y_sample=of_mixed[:3])
+    with pytest.raises(ValueError, match="the label 7"):
+        mercer.accelerate(source, mixed, y_sample=of_mixed + 7)
+    with pytest.raises(TypeError, match="need X_sample: y_sample"):
+        mercer.accelerate(source, y_sample=of_mixed)

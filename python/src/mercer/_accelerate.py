@@ -37,7 +37,8 @@ def accelerate(
     n_jobs : int, optional
         Threads; ``None`` means all cores.
     **options
-        ``aim``, ``budget_us``, ``training``, ``seconds``, ``seed`` and ``trust_sample`` of :meth:`Model.tune`.
+        ``y_sample``, ``aim``, ``budget_us``, ``unsettled``, ``training``, ``seconds``, ``seed`` and ``trust_sample`` of
+        :meth:`Model.tune`.
 
     Returns
     -------

@@ -78,6 +78,7 @@ class QueryMixin:
         self,
         X_sample,
         *,
+        y_sample=None,
         contract="certified",
         aim="throughput",
         budget_us=None,
@@ -98,6 +99,8 @@ class QueryMixin:
         ----------
         X_sample : array-like or sparse matrix of shape (n_queries, n_features)
             Queries from the distribution expected in use; no training rows.
+        y_sample : array-like of shape (n_queries,), optional
+            Their targets. Where equal rows are common they tell training rows among the sample from natural repeats.
         contract : str
             ``"certified"``: the same labels, proved. ``"calibrated(eps=1e-3, delta=0.05)"``: with 95 %
             confidence, at most one query in a thousand from the distribution of the sample disagrees with the exact
@@ -135,7 +138,9 @@ class QueryMixin:
         >>> svc.tuning_["final_test"]["disagreements"]
         0
         """
+        sample = self._prepare_rows(X_sample)
         options = {
+            "targets": None if y_sample is None else self._targets(y_sample),
             "contract": contract,
             "aim": aim,
             "budget_us": None if budget_us is None else float(budget_us),
@@ -146,7 +151,7 @@ class QueryMixin:
             "seed": int(seed),
             "trust_sample": bool(trust_sample),
         }
-        found = self._compiled().tune(self._prepare_rows(X_sample), options, self._threads())
+        found = self._compiled().tune(sample, options, self._threads())
         return self._tuned(found, tolerance)
 
     def _tuned(self, compiled, tolerance):

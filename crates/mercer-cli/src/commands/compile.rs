@@ -18,11 +18,6 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
     let model = load(&arguments.model, console)?;
     let (compiled, seconds) = fit(arguments, &plan, &model, seed, console)?;
     let Compiled { sections, repeated, parts } = compiled;
-    if repeated > 0 {
-        console.warn(&format!(
-            "{repeated} rows of the sample equal supports of the machine; is the sample training data?"
-        ));
-    }
     let stages = Plan::fitted(&model.machine, &sections)?;
     let compiled = Model { plan: Some(sections.clone()), ..model };
     save(&compiled, &arguments.output)?;

@@ -74,6 +74,39 @@ fn tune_keeps_the_labels_and_inspect_and_explain_report_it() {
 }
 
 #[test]
+fn training_rows_as_a_sample_are_told_with_the_flag_that_says_otherwise() {
+    let folder = Folder::new();
+    let [model, _, _] = trained(&folder);
+    let (training, fast) = (folder.path("train.csv"), folder.path("fast.mercer"));
+    let calibrated = "calibrated(eps=0.05, delta=0.05)";
+    let flags = ["--sample", &training, "-o", &fast];
+    let tune = [&["tune", &model, "--time-limit", "1s"], &flags[..]].concat();
+    let plan = "cascade(pca(1, 2), low_precision, exact)";
+    let compile =
+        [&["compile", &model, "--plan", plan, "--eps", "0.05", "--delta", "0.05"], &flags[..]]
+            .concat();
+    // A promise would rest on the sample: it is refused. Proofs do not: a warning says what the times may be worth.
+    for arguments in [[&tune[..], &["--contract", calibrated]].concat(), compile] {
+        let (code, said) = refused_with(&arguments);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("training data") && said.contains("--trust-sample"), "{said}");
+        assert!(!Path::new(&fast).exists());
+        let output = mercer(&[&arguments[..], &["--trust-sample"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && !said.contains("training data"), "{said}");
+        fs::remove_file(&fast).unwrap();
+    }
+    let told = |more: &[&str]| {
+        let output = mercer(&[&tune[..], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let warning = "rows of the sample equal supports of the machine; is the sample training data? (--trust-sample";
+    assert!(told(&[]).contains(warning));
+    assert!(!told(&["--trust-sample"]).contains(warning));
+}
+
+#[test]
 fn budgets_and_tolerances_are_kept_with_the_model() {
     let folder = Folder::new();
     let [model, sample, unseen] = trained(&folder);
