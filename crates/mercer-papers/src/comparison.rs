@@ -14,6 +14,7 @@ pub struct Comparison {
     /// What is measured.
     pub measure: String,
     /// The paper's number; none where it prints none or the scan has lost it.
+    #[serde(rename = "published")]
     pub paper: Option<f64>,
     /// Ours; none where it was not computed, and the note says why.
     pub ours: Option<f64>,

@@ -150,7 +150,7 @@ impl<'s> Session<'s> {
         }
     }
 
-    /// A key of the JSON object beside `rows`, for results that are not numbers beside the paper's.
+    /// A key of the JSON object beside `comparisons`, for results that are not numbers beside the paper's.
     pub(crate) fn detail(&self, key: &str, value: Value) {
         self.details.borrow_mut().insert(key.to_owned(), value);
     }
@@ -175,7 +175,7 @@ impl<'s> Session<'s> {
         let mut object = self.details.take();
         object.insert("paper".to_owned(), json!(paper.key));
         object.insert("title".to_owned(), json!(paper.title));
-        object.insert("rows".to_owned(), json!(self.rows.take()));
+        object.insert("comparisons".to_owned(), json!(self.rows.take()));
         self.observer.line(&Value::Object(object).to_string());
     }
 

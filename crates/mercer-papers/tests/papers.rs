@@ -45,9 +45,9 @@ fn object(paper: &str, options: Options) -> Value {
     assert_eq!(lines.len(), 1, "one JSON object");
     let object: Value = serde_json::from_str(&lines[0]).expect("JSON");
     assert_eq!(object["paper"], paper);
-    for row in object["rows"].as_array().expect("rows") {
+    for row in object["comparisons"].as_array().expect("rows") {
         let keys: Vec<&String> = row.as_object().expect("an object").keys().collect();
-        assert_eq!(keys, ["dataset", "measure", "method", "note", "ours", "paper", "unit"]);
+        assert_eq!(keys, ["dataset", "measure", "method", "note", "ours", "published", "unit"]);
         assert!(row["ours"].is_number() || row["note"] != "", "{row}");
     }
     object
@@ -55,7 +55,7 @@ fn object(paper: &str, options: Options) -> Value {
 
 /// Our number in the row of a data set, a method and a measure.
 fn ours(object: &Value, dataset: &str, method: &str, measure: &str) -> f64 {
-    let rows = object["rows"].as_array().expect("rows");
+    let rows = object["comparisons"].as_array().expect("rows");
     let is_wanted = |row: &&Value| {
         row["dataset"] == dataset && row["method"] == method && row["measure"] == measure
     };
@@ -90,8 +90,8 @@ fn decoste_2003_on_sonar() {
     ] {
         assert!(sonar(method, "k mean") <= most, "{method}: {}", sonar(method, "k mean"));
     }
-    let rows = object["rows"].as_array().expect("rows");
-    let printed = rows.iter().filter(|row| row["paper"].is_number()).count();
+    let rows = object["comparisons"].as_array().expect("rows");
+    let printed = rows.iter().filter(|row| row["published"].is_number()).count();
     assert_eq!(printed, 4 + 4 * 5 + 1, "supports, four orders, and the mean of SGMA");
     let wrong = rows.iter().filter(|row| row["measure"] == "disagreements" && row["ours"] != 0.0);
     assert_eq!(wrong.count(), 0);
@@ -113,7 +113,7 @@ fn first_ours(object: &Value, dataset: &str, method: &str, measure: &str) -> Opt
             && starts(&row["method"], method)
             && starts(&row["measure"], measure)
     };
-    let row = object["rows"].as_array().expect("rows").iter().find(is_wanted);
+    let row = object["comparisons"].as_array().expect("rows").iter().find(is_wanted);
     row.unwrap_or_else(|| panic!("{dataset}, {method}, {measure}: {object}"))["ours"].as_f64()
 }
 
@@ -126,7 +126,13 @@ fn osuna_1998_on_crescents() {
     assert!(error("moved") < error("greedy") && error("greedy") < error("regression"));
     assert_eq!(first_ours(&object, "banana", "cascade(compressed(40)", "disagreements"), Some(0.0));
     assert_eq!(first_ours(&object, "Skin", "smo", "supports"), None);
-    assert!(object["rows"].as_array().expect("rows").iter().all(|row| row["paper"].is_null()));
+    assert!(
+        object["comparisons"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .all(|row| row["published"].is_null())
+    );
 }
 
 /// \[OG98\] on Sonar: the table of results, and the error at the supports within eps.
@@ -151,7 +157,7 @@ fn osuna_1998_on_sonar() {
 
 /// Our numbers in all rows of a data set and a method that start so, for a measure.
 fn all_ours(object: &Value, dataset: &str, method: &str, measure: &str) -> Vec<f64> {
-    let rows = object["rows"].as_array().expect("rows").iter();
+    let rows = object["comparisons"].as_array().expect("rows").iter();
     let starts = |row: &Value, key: &str, with: &str| {
         row[key].as_str().is_some_and(|text| text.starts_with(with))
     };
@@ -330,7 +336,7 @@ fn yang_2012_on_a_small_folder() {
     let worst = |method: &str| all_ours(&object, "MNIST, column", method, "largest error");
     assert!(worst("Chebyshev in ln, degree 5")[0] < worst("Chebyshev in ln, degree 2")[0]);
     assert_eq!(all_ours(&object, "histograms", "additive,", "training time").len(), 5);
-    let rows = object["rows"].as_array().expect("rows");
+    let rows = object["comparisons"].as_array().expect("rows");
     let missing = |set: &str| {
         let of_set = rows.iter().filter(|row| row["dataset"] == set && row["ours"].is_null());
         of_set.cloned().collect::<Vec<Value>>()
@@ -338,7 +344,7 @@ fn yang_2012_on_a_small_folder() {
     let kdda = missing("KDDA");
     assert_eq!((kdda.len(), missing("Indoor 67").len()), (25, 25));
     assert!(kdda.iter().all(|row| row["note"].as_str().is_some_and(|n| n.contains("kdda.t"))));
-    assert!(kdda.iter().any(|row| row["paper"] == 1481.5 && row["method"] == "LIBLINEAR"));
+    assert!(kdda.iter().any(|row| row["published"] == 1481.5 && row["method"] == "LIBLINEAR"));
     assert!(!object.to_string().contains("not public"));
     for name in ["fig1", "fig2", "fig3-gradients", "fig4-gradients"] {
         assert!(folder.path().join(format!("figures/yw12-{name}.svg")).exists(), "{name}");
@@ -394,12 +400,12 @@ fn yang_2012_takes_the_sets_of_the_paper_from_the_folder() {
     let sets = ["KDDA", "KDDB", "URL", "RCV1", "WEBSPAM"];
     let object = object("yw12", Options { data, ..options(&sets.join(",")) });
     for set in sets {
-        let rows = object["rows"].as_array().expect("rows").iter();
+        let rows = object["comparisons"].as_array().expect("rows").iter();
         let of_set: Vec<&Value> = rows.filter(|row| row["dataset"] == set).collect();
         // Thirteen methods with four measures each, all measured; seven methods of the paper beside them.
         assert_eq!(of_set.len(), 52, "{set}");
         assert!(of_set.iter().all(|row| row["ours"].is_number()), "{set}");
-        let of_paper = of_set.iter().filter(|row| row["paper"].is_number()).count();
+        let of_paper = of_set.iter().filter(|row| row["published"].is_number()).count();
         assert_eq!(of_paper, if set == "WEBSPAM" { 21 } else { 25 }, "{set}");
         assert!(all_ours(&object, set, "linear", "accuracy")[0] > 80.0, "{set}");
         assert!(
@@ -407,13 +413,13 @@ fn yang_2012_takes_the_sets_of_the_paper_from_the_folder() {
             "{set}"
         );
     }
-    let rows = object["rows"].as_array().expect("rows");
+    let rows = object["comparisons"].as_array().expect("rows");
     let printed = rows.iter().find(|row| {
         row["dataset"] == "URL"
             && row["method"] == "PmSVM as printed, HI"
             && row["measure"] == "memory"
     });
-    assert_eq!(printed.expect("a row")["paper"], 2812.0);
+    assert_eq!(printed.expect("a row")["published"], 2812.0);
 }
 
 #[test]

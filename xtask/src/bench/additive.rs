@@ -151,7 +151,7 @@ fn grown(found: &Value) -> Vec<String> {
             .trim_end()
             .to_owned()
     };
-    found["rows"].as_array().into_iter().flatten().map(line).collect()
+    found["comparisons"].as_array().into_iter().flatten().map(line).collect()
 }
 
 /// C of a set in the file of sets.

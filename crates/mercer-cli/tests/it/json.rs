@@ -229,6 +229,7 @@ fn the_page_of_the_guide_is_the_schema_in_words() {
     let mut text = "| verb | keys |\n|---|---|\n".to_owned();
     for (verb, part) in schema()["verbs"].as_object().unwrap() {
         writeln!(text, "| `{verb}` | {} |", keys(part)).unwrap();
+        assert_eq!(part["additionalProperties"], false, "{verb} names all its keys");
     }
     text.push_str("\n| key | type | meaning |\n|---|---|---|\n");
     for (key, part) in schema()["$defs"].as_object().unwrap() {
