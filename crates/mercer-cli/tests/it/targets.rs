@@ -27,6 +27,7 @@ fn every_verb_takes_the_same_column_and_says_which() {
     let folder = Folder::new();
     let data = folder.write("d.csv", &table(40));
     let (model, other) = (folder.path("m.mercer"), folder.path("o.csv"));
+    let exported = folder.path("exported.mercer");
     let last = "the target is column 'kind': the last column";
     for arguments in [
         vec!["train", &data, "-o", &model],
@@ -43,6 +44,10 @@ fn every_verb_takes_the_same_column_and_says_which() {
         vec!["bench", &model, &data, "--repeats", "1"],
         vec!["explain", &model, &data],
         vec!["compile", &model, "--plan", "exact", "--sample", &data, "-o", &other],
+        vec!["tune", &model, "--sample", &data, "--time-limit", "1s", "-o", &other],
+        vec!["verify", &other, "--sample", &data],
+        vec!["compress", &model, "--size", "2", "--sample", &data, "-o", &other],
+        vec!["export", &model, "--sample", &data, "-o", &exported],
     ] {
         assert!(told(&arguments).contains(of_model), "{arguments:?}");
     }
