@@ -66,7 +66,8 @@ fn other_pages(folder: &Path, charts: &[Value]) -> Result<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        let is_page = name.ends_with(".md") && name.starts_with(|first: char| first.is_ascii_digit());
+        let is_text = Path::new(&name).extension().is_some_and(|ending| ending == "md");
+        let is_page = is_text && name.starts_with(|first: char| first.is_ascii_digit());
         if is_page && charts.iter().all(|chart| chart["page"] != name.as_str()) {
             names.push(name);
         }
