@@ -12,7 +12,7 @@ use mercer::compile::{Compiler, Compression, Goal, compressor};
 use mercer::data::read::{Missing, Options, from_packed, read_all};
 use mercer::data::{Dataset, Matrix, Row, scale, write};
 use mercer::machine::{Machine, Model, Score, file};
-use mercer::query::{Plan, PlanTrust, QueryOptions, SetDecision};
+use mercer::query::{EmptySets, Plan, PlanTrust, QueryOptions, SetDecision, SetOptions};
 use mercer::spec::Spec;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -217,9 +217,12 @@ fn answer(model: &Model, plan: &Plan, rows: &Matrix) {
         let _ = plan.explain(&rows, row, &QueryOptions::default());
     }
     if let Some(stored) = &model.conformal {
-        let refused = plan.predict_sets(&rows, stored, None).is_err();
+        let options = SetOptions::default();
+        let refused = plan.predict_sets(&rows, stored, &options).is_err();
         assert!(refused, "the calibration of a file is not believed");
-        let sets = plan.predict_sets(&rows, &stored.vouched(), None).unwrap_or_default();
+        let sets = plan.predict_sets(&rows, &stored.vouched(), &options).unwrap_or_default();
+        let may_be_empty = SetOptions { empty: EmptySets::Allowed, ..options };
+        let _ = plan.predict_sets(&rows, &stored.vouched(), &may_be_empty);
         let is_empty =
             |set: &SetDecision| set.set.size() < 1.0 && !model.machine.classes().is_empty();
         assert!(!sets.iter().any(is_empty), "a set holds the label");

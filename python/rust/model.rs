@@ -9,7 +9,9 @@ use mercer::data::write::AtomicFile;
 use mercer::machine::{
     Answer, Calibration, Input, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
 };
-use mercer::query::{Attributor, Plan, QueryError, QueryOptions, ScoreChoice, write_c};
+use mercer::query::{
+    Attributor, EmptySets, Plan, QueryError, QueryOptions, ScoreChoice, SetOptions, write_c,
+};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -496,13 +498,14 @@ impl PyModel {
     }
 
     /// Prediction sets: which classes belong to each, by position, or both ends of intervals; certainties and costs.
-    #[pyo3(signature = (rows, tolerance=None, threads=0))]
+    #[pyo3(signature = (rows, tolerance=None, threads=0, allow_empty=false))]
     fn predict_sets<'py>(
         &self,
         py: Python<'py>,
         rows: Rows<'py>,
         tolerance: Option<f64>,
         threads: usize,
+        allow_empty: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let none =
             "the model has no prediction sets; conformalize(X, y, coverage=0.9) calibrates them";
@@ -511,9 +514,10 @@ impl PyModel {
             return Err(trust::untested_sets(py)?);
         }
         let tolerance = tolerance.or(QueryOptions::of(&self.model, &self.plan).tolerance);
-        let sets = self.query(py, &rows, threads, |rows| {
-            self.plan.predict_sets(rows, &conformal, tolerance)
-        })?;
+        let empty = if allow_empty { EmptySets::Allowed } else { EmptySets::Never };
+        let options = SetOptions { tolerance, empty };
+        let sets = self
+            .query(py, &rows, threads, |rows| self.plan.predict_sets(rows, &conformal, &options))?;
         answers::prediction_sets(py, self.machine().classes().len(), &sets)
     }
 

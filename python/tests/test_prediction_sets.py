@@ -33,6 +33,30 @@ def test_sets_hold_the_labels_as_often_as_promised_and_never_are_empty(digits):
     assert svc.conformal_["coverage"] == 0.9 and svc.conformal_["rows"] == 700
 
 
+def test_sets_that_may_be_empty_cover_as_often_as_asked_however_accurate_the_machine_is(digits):
+    X, y = digits
+    svc = SVC(C=1.0).fit(X[:300], y[:300]).conformalize(X[300:1000], y[300:1000], coverage=0.8)
+    sets = svc.predict_set(X[1000:])
+    own, how = svc.predict_set(X[1000:], allow_empty=True, return_certainty=True)
+    truth = np.searchsorted(svc.classes_, y[1000:])
+    # Labels are right more often than asked.
+    assert sets[np.arange(797), truth].mean() > 0.9 and sets.sum(axis=1).min() == 1
+    # Beta(561, 140) and a count over 797 rows: five standard deviations around 0.8.
+    assert abs(own[np.arange(797), truth].mean() - 0.8) <= 5 * np.sqrt(0.16 / 702 + 0.16 / 797)
+    assert own.sum(axis=1).min() == 0 and not (own & ~sets).any() and set(how) == {"exact"}
+
+
+def test_plans_decide_most_sets_by_ranges(digits):
+    X, y = digits
+    model = mercer.from_sklearn(TheirSVC(C=0.05).fit(X[:300], y[:300])).with_plan("cascade(low_precision, exact)")
+    model = model.conformalize(X[300:1000], y[300:1000], coverage=0.95)
+    for allow_empty in (False, True):
+        sets, how = model.predict_set(X[1000:], allow_empty=allow_empty, return_certainty=True)
+        exact = model.with_plan("exact").predict_set(X[1000:], allow_empty=allow_empty)
+        np.testing.assert_array_equal(sets, exact)
+        assert (how == "certified").mean() > 0.5
+
+
 def test_columns_follow_classes_whatever_the_order_of_the_model(digits):
     X, y = digits
     is_some = (y == "digit 3") | (y == "digit 8")

@@ -315,6 +315,10 @@ pub(crate) struct Predict {
         conflicts_with_all = ["probabilities", "skip_bad_rows", "audit", "server", "budget", "budget_us", "threshold"]
     )]
     pub(crate) sets: bool,
+    /// With --sets: a row that fits no class well enough gets an empty set, so that the coverage is the one asked; without, the
+    /// label always belongs to its set, and accurate machines cover more
+    #[arg(long, requires = "sets", help_heading = OUTPUT, hide_short_help = true)]
+    pub(crate) empty_sets: bool,
     #[command(flatten)]
     pub(crate) query: QueryFlags,
     /// Also evaluate this fraction of the queries exactly (chosen at random, by --seed), and warn if calibrated answers

@@ -3,7 +3,7 @@
 
 use mercer_data::Matrix;
 use mercer_machine::{Answer, Conformal, Machine, MachineError, nonconformity};
-use mercer_query::{Plan, QueryError};
+use mercer_query::{Plan, QueryError, SetOptions};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -41,7 +41,7 @@ pub fn conformalize(
     let mut nonconformities = nonconformities(&plan, rows, targets)?;
     let conformal = Conformal::fit(nonconformities.clone(), coverage).map_err(refused)?;
     nonconformities.sort_by(f64::total_cmp);
-    let sets = plan.predict_sets(rows, &conformal, None).map_err(unscored)?;
+    let sets = plan.predict_sets(rows, &conformal, &SetOptions::default()).map_err(unscored)?;
     let mean_size = sets.iter().map(|set| set.set.size()).sum::<f64>() / rows.rows() as f64;
     Ok(ConformalFit { conformal, nonconformities, mean_size })
 }

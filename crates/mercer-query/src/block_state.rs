@@ -1,8 +1,9 @@
 //! The state of the queries of a block between stages: ranges of scores, costs, decisions. The rules by which it
 //! changes are in `tracker.rs`.
 
-use mercer_machine::Answer;
+use mercer_machine::{Answer, Machine};
 
+use crate::label_from_ranges::ScoreRanges;
 use crate::{Decision, Interval};
 
 /// The state of the queries of a block; its memory is reused for the next block.
@@ -67,5 +68,20 @@ impl BlockState {
         self.rounding_bounds.resize(queries * scores, f64::INFINITY);
         self.queries.clear();
         self.queries.resize(queries, QueryStatus::NEW);
+    }
+    /// The ranges of the scores of one query.
+    pub(crate) fn score_ranges<'a>(
+        &'a self,
+        query: usize,
+        machine: &'a Machine,
+        border: f64,
+    ) -> ScoreRanges<'a> {
+        let of_query = query * self.scores..(query + 1) * self.scores;
+        ScoreRanges {
+            machine,
+            ranges: &self.ranges[of_query.clone()],
+            rounding_bounds: &self.rounding_bounds[of_query],
+            border,
+        }
     }
 }

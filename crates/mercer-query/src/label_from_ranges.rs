@@ -98,7 +98,7 @@ impl ScoreRanges<'_> {
     }
 
     /// Whether the exact score is above the border, if its range says so.
-    fn is_positive(&self, score: usize) -> Option<bool> {
+    pub(crate) fn is_positive(&self, score: usize) -> Option<bool> {
         let (range, rounding_bound) = (self.ranges[score], self.rounding_bounds[score]);
         let (below, above) = if self.border == 0.0 {
             (-rounding_bound, rounding_bound)
@@ -115,7 +115,7 @@ impl ScoreRanges<'_> {
         }
     }
 
-    fn votes(&self, classes: usize) -> VoteBounds {
+    pub(crate) fn votes(&self, classes: usize) -> VoteBounds {
         VoteBounds::new(classes, (0..self.ranges.len()).map(|score| self.is_positive(score)))
     }
 

@@ -7,6 +7,7 @@ use crate::block_state::{BlockState, QueryState};
 use crate::certify::Proved;
 use crate::label_from_ranges::ScoreRanges;
 use crate::options::{Estimate, ExplanationStep, QueryOptions, Record, Require};
+use crate::set_from_ranges::SetRule;
 use crate::{Certainty, Cost, Decision, Exact, Interval};
 
 /// The calibration in force: when an estimate answers a query.
@@ -31,6 +32,9 @@ pub struct DecisionTracker<'a> {
     calibration: ActiveCalibration<'a>,
     /// Estimates of each query, where they are recorded for calibration; then no estimate answers a query.
     pub(crate) records: Option<&'a mut [Vec<Record>]>,
+    /// Where prediction sets are asked for in place of answers: a query is done once its set can no longer change. It then has no
+    /// decision; the set is in its ranges.
+    pub(crate) sets: Option<SetRule>,
     pub(crate) stage: usize,
 }
 
@@ -42,7 +46,7 @@ impl<'a> DecisionTracker<'a> {
         steps: Option<&'a mut Vec<ExplanationStep>>,
         calibration: ActiveCalibration<'a>,
     ) -> Self {
-        Self { exact, options, block, steps, calibration, records: None, stage: 0 }
+        Self { exact, options, block, steps, calibration, records: None, sets: None, stage: 0 }
     }
 
     /// Whether stages still work on a query.
@@ -183,6 +187,13 @@ impl<'a> DecisionTracker<'a> {
         if self.block.queries[query].state != QueryState::Open {
             return false;
         }
+        if let Some(rule) = self.sets {
+            let is_open = self.ranges(query).members(rule).is_none();
+            if !is_open {
+                self.block.queries[query].state = QueryState::Answered;
+            }
+            return is_open;
+        }
         if let Some((answer, range)) = self.ranges(query).settled(self.options.tolerance) {
             self.answer(query, answer, range, Certainty::Certified);
             return false;
@@ -192,7 +203,10 @@ impl<'a> DecisionTracker<'a> {
 
     /// Lists the scores of an open query that can still change its answer.
     pub fn undecided_scores(&self, query: u32, out: &mut Vec<u32>) {
-        self.ranges(query as usize).undecided(out);
+        match self.sets {
+            Some(rule) => self.ranges(query as usize).undecided_of_set(rule, out),
+            None => self.ranges(query as usize).undecided(out),
+        }
     }
 
     /// Sets the rounding bounds of the exact scores of a query; until then no range certifies its label.
@@ -256,14 +270,7 @@ impl<'a> DecisionTracker<'a> {
     }
 
     fn ranges(&self, query: usize) -> ScoreRanges<'_> {
-        let BlockState { scores, ranges, rounding_bounds, .. } = &*self.block;
-        let of_query = query * scores..(query + 1) * scores;
-        ScoreRanges {
-            machine: self.exact.machine(),
-            ranges: &ranges[of_query.clone()],
-            rounding_bounds: &rounding_bounds[of_query],
-            border: self.options.border(),
-        }
+        self.block.score_ranges(query, self.exact.machine(), self.options.border())
     }
 
     fn answer(&mut self, query: usize, answer: Answer, range: Interval, certainty: Certainty) {

@@ -9,7 +9,8 @@ use crate::block::{Block, BlockRows};
 use crate::block_state::{BlockState, QueryState};
 use crate::exact::ExactScratch;
 use crate::gather::ALL_ANSWERED;
-use crate::options::{ExplanationStep, QueryOptions, Record};
+use crate::options::{ExplanationStep, QueryOptions, Record, Require};
+use crate::set_from_ranges::SetRule;
 use crate::stage::StageSession;
 use crate::stages::Coordinates;
 use crate::tracker::DecisionTracker;
@@ -160,6 +161,30 @@ impl<'a> Worker<'a> {
         tracker.records = Some(&mut records);
         context.run(rows, range, stages, &mut tracker);
         records
+    }
+
+    /// The prediction set of each row as far as the ranges of the stages decide it, and what that cost; the exact stage does not run.
+    pub(crate) fn sets_by_ranges(
+        &mut self,
+        rows: &Matrix,
+        range: Range<usize>,
+        rule: SetRule,
+    ) -> Vec<(Option<Vec<usize>>, u64)> {
+        let options = QueryOptions { require: Require::Certified, ..QueryOptions::default() };
+        self.reset(range.len());
+        self.list_open_queries();
+        let stages = 0..self.plan.stages().len();
+        let (mut context, mut tracker) = self.split(&options, None);
+        tracker.sets = Some(rule);
+        context.run(rows, range, stages, &mut tracker);
+        let machine = self.plan.exact_stage().machine();
+        let each = self.state.queries.iter().enumerate();
+        each.map(|(at, query)| {
+            let is_done = query.state == QueryState::Answered;
+            let ranges = || self.state.score_ranges(at, machine, options.border());
+            (if is_done { ranges().members(rule) } else { None }, query.cost)
+        })
+        .collect()
     }
 
     /// The state of the queries of the last block.

@@ -341,17 +341,32 @@ class QueryMixin:
         found = self._compiled().conformal
         return None if found is None else dict(zip(("coverage", "rows", "quantile"), found))
 
-    def predict_set(self, X):
-        """Prediction sets of a classifier: a table of booleans, one column for each of ``classes_``.
+    def predict_set(self, X, *, allow_empty=False, return_certainty=False):
+        """Prediction sets of a classifier: a table of booleans, one column for each of ``classes_``. Needs ``conformalize`` first.
 
-        Membership is decided by proved ranges where they suffice, else by exact scores. A set is never empty: the predicted
-        label belongs to it. Needs ``conformalize`` first.
+        Membership is decided by proved ranges where they suffice, else by exact scores.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            The rows.
+        allow_empty : bool
+            Whether a row that fits no class well enough gets an empty set. The coverage is then the one asked; otherwise the
+            predicted label always belongs to its set, and a classifier that is right more often covers more.
+        return_certainty : bool
+            Also return how each set was decided: ``"certified"`` (by ranges) or ``"exact"``.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes), or that and an array of shape (n_rows,)
         """
-        found = self._compiled().predict_sets(self._prepare_rows(X), None, self._threads())
+        rows = self._prepare_rows(X)
+        found = self._compiled().predict_sets(rows, None, self._threads(), bool(allow_empty))
         if "members" not in found:
             raise ValueError("a regression has no sets of labels; predict_interval gives intervals")
         names = getattr(self, "_by_position", None)
-        return found["members"] if names is None else found["members"][:, np.argsort(self._rank)]
+        sets = found["members"] if names is None else found["members"][:, np.argsort(self._rank)]
+        return (sets, CERTAINTIES[found["certainty"]]) if return_certainty else sets
 
     def predict_interval(self, X, *, tolerance=None):
         """Prediction intervals of a regression: both ends, an array of shape (n_rows, 2). Needs ``conformalize`` first.

@@ -36,6 +36,11 @@ fn sets_of_labels_and_intervals_cover_fresh_targets() {
         // 200 rows, 400 targets: five standard deviations of both below 0.9.
         let least = 0.9 - 5.0 * (0.09f64 / 202.0 + 0.09 / 400.0).sqrt();
         assert!(found["covered_share"].as_f64().unwrap() >= least, "{found}");
+        assert!(found["certified_share"].as_f64().is_some_and(|share| share <= 1.0), "{found}");
+        let smaller = object(&["predict", &sure, &queries, "--sets", "--empty-sets", "--json"]);
+        check("predict --sets", &smaller);
+        let size = |found: &serde_json::Value| found["mean_size"].as_f64().unwrap();
+        assert!(size(&smaller) <= size(&found), "{smaller} {found}");
         let lines = done(&["predict", &sure, &queries, "--sets", "--format", "jsonl"]);
         assert_eq!(lines.lines().count(), 400);
         let piped = done(&["predict", &sure, &queries, "--sets", "--format", "jsonl", "-o", "-"]);

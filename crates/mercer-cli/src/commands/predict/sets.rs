@@ -8,7 +8,9 @@ use anyhow::Context;
 use mercer::data::read::Chunks;
 use mercer::data::write::AtomicFile;
 use mercer::machine::{Answer, ClassName, Conformal, Model};
-use mercer::query::{Certainty, PredictionSet, QueryError, QueryOptions, SetDecision};
+use mercer::query::{
+    Certainty, EmptySets, PredictionSet, QueryError, QueryOptions, SetDecision, SetOptions,
+};
 use mercer_report::printable;
 use serde_json::{Value, json};
 
@@ -42,6 +44,8 @@ pub(super) fn run(
     let conformal = believed(predict, model, console)?;
     let plan = trust::load(&predict.model, model, predict.plan, console)?;
     let tolerance = predict.query.value_tolerance.or(QueryOptions::of(model, &plan).tolerance);
+    let empty = if predict.empty_sets { EmptySets::Allowed } else { EmptySets::Never };
+    let options = SetOptions { tolerance, empty };
     let source = || predict.input.data.display().to_string();
     let format = SetFormat::of(predict)?;
     let mut chunks =
@@ -51,7 +55,7 @@ pub(super) fn run(
     while let Some(chunk) = chunks.next_chunk(4096).with_context(source)? {
         stop.check()?;
         let start = Instant::now();
-        let sets = plan.predict_sets(&chunk.examples, &conformal, tolerance);
+        let sets = plan.predict_sets(&chunk.examples, &conformal, &options);
         let sets = sets.map_err(|error| error.after_rows(tally.queries)).with_context(source)?;
         tally.seconds += start.elapsed().as_secs_f64();
         for (at, set) in sets.iter().enumerate() {
@@ -113,6 +117,7 @@ impl SetTally {
         let mut object = json!({
             "queries": self.queries, "seconds": self.seconds, "coverage": conformal.coverage(),
             "mean_size": self.size / queries, "certified": self.by_ranges,
+            "certified_share": self.by_ranges as f64 / queries,
             "mean_cost": self.multiply_adds as f64 / queries,
         });
         if self.targets > 0 {
@@ -124,10 +129,10 @@ impl SetTally {
     fn sentence(&self, conformal: &Conformal) -> String {
         let queries = self.queries as f64;
         let mut text = format!(
-            "{} queries, mean size {:.4}; {} by ranges alone; {:.1} us each; coverage {} promised",
+            "{} queries, mean size {:.4}; {:.1} % by ranges alone; {:.1} us each; coverage {} promised",
             self.queries,
             self.size / queries,
-            self.by_ranges,
+            100.0 * self.by_ranges as f64 / queries,
             1e6 * self.seconds / queries,
             conformal.coverage(),
         );
