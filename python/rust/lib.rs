@@ -15,6 +15,7 @@ mod steps;
 mod threads;
 mod train;
 mod trust;
+mod updates;
 
 use pyo3::prelude::*;
 
@@ -35,6 +36,8 @@ mod _mercer {
     use crate::steps::{PyBins, PyLandmarks, py_common_step, py_dual_step};
     #[pymodule_export]
     use crate::train::train;
+    #[pymodule_export]
+    use crate::updates::{update_model, with_kept_rows};
 
     /// Names of the stages that plans can be made of, the exact one excepted.
     #[pyfunction]

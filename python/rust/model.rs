@@ -58,11 +58,24 @@ impl PyModel {
         &self.model.machine
     }
 
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The same machine and plan in a model with other parts.
+    pub(crate) fn changed(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(Model) -> Model,
+    ) -> PyResult<Self> {
+        Self::from_source(py, change(self.model.as_ref().clone()), self.source)
+    }
+
     fn queries(&self) -> Queries<'_> {
         Queries { model: &self.model, plan: &self.plan }
     }
 
-    fn prepared(&self, py: Python<'_>, rows: &Rows<'_>) -> PyResult<Matrix> {
+    pub(crate) fn prepared(&self, py: Python<'_>, rows: &Rows<'_>) -> PyResult<Matrix> {
         self.queries().matrix(rows.view(), Vec::new()).map_err(|error| error.raise(py))
     }
 
@@ -487,7 +500,7 @@ impl PyModel {
         let targets = self.answers_of(&targets);
         let fit = py.detach(|| conformalize(self.machine(), &rows, &targets, coverage));
         let conformal = Some(fit.map_err(|error| error.raise(py))?.conformal);
-        Self::from_source(py, Model { conformal, ..self.model.as_ref().clone() }, self.source)
+        self.changed(py, |model| Model { conformal, ..model })
     }
 
     /// Coverage, rows and quantile of the prediction sets, where they were calibrated.

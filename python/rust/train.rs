@@ -93,7 +93,7 @@ impl EarlierTask<'_> {
 }
 
 /// An array or a list of numbers, copied.
-pub(crate) struct Numbers(Vec<f64>);
+pub(crate) struct Numbers(pub(crate) Vec<f64>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Numbers {
     type Error = PyErr;
@@ -131,14 +131,14 @@ enum TrainingEvent {
     End(Box<Outcome>),
 }
 
-enum TrainingError {
+pub(crate) enum TrainingError {
     Data(DataError),
     Spec(SpecError),
     Train(TrainError),
 }
 
 impl TrainingError {
-    fn raise(&self, py: Python<'_>) -> PyErr {
+    pub(crate) fn raise(&self, py: Python<'_>) -> PyErr {
         match self {
             Self::Data(error) => error.raise(py),
             Self::Spec(error) => error.raise(py),
@@ -148,10 +148,10 @@ impl TrainingError {
 }
 
 /// Who hears of a running training: the observer, and Ctrl-C.
-struct Listener<'a> {
-    observer: Option<&'a Py<PyAny>>,
-    cancel: &'a Cancel,
-    raised: Option<PyErr>,
+pub(crate) struct Listener<'a> {
+    pub(crate) observer: Option<&'a Py<PyAny>>,
+    pub(crate) cancel: &'a Cancel,
+    pub(crate) raised: Option<PyErr>,
 }
 
 impl Listener<'_> {
@@ -173,8 +173,8 @@ impl Listener<'_> {
 }
 
 /// A machine with its probabilities, and what changed since the machine before.
-type Fitted = (Trained, Option<Probabilities>, Option<UpdateReport>);
-type Outcome = Result<Fitted, TrainingError>;
+pub(crate) type Fitted = (Trained, Option<Probabilities>, Option<UpdateReport>);
+pub(crate) type Outcome = Result<Fitted, TrainingError>;
 
 /// Learns a machine; returns it with its training report.
 ///
@@ -222,7 +222,7 @@ pub(crate) fn train<'py>(
 }
 
 /// Trains on other threads, while this one waits for Ctrl-C.
-fn train_beside(
+pub(crate) fn train_beside(
     py: Python<'_>,
     threads: usize,
     work: impl FnOnce(&mut dyn FnMut(&Progress)) -> Outcome + Send,
@@ -301,13 +301,7 @@ fn run(
         .max_iterations(task.max_iterations)
         .weights(weights)
         .cancel(cancel.clone());
-    let mut last = Instant::now();
-    let mut observe = |progress: &Progress| {
-        if last.elapsed() >= 2 * SIGNAL_INTERVAL {
-            last = Instant::now();
-            tell(progress);
-        }
-    };
+    let mut observe = now_and_then(tell);
     let (trained, update) = match earlier {
         None => {
             let trained = mercer::train::train(&data, &kernel, what, &training, &mut observe);
@@ -330,6 +324,17 @@ fn run(
         _ => None,
     };
     Ok((trained, probabilities, update))
+}
+
+/// An observer that passes on what it is told, but not more often than anybody looks.
+pub(crate) fn now_and_then(tell: &mut dyn FnMut(&Progress)) -> impl FnMut(&Progress) {
+    let mut last = Instant::now();
+    move |progress| {
+        if last.elapsed() >= 2 * SIGNAL_INTERVAL {
+            last = Instant::now();
+            tell(progress);
+        }
+    }
 }
 
 /// Sigmoids fitted to the scores of five-fold cross-validation.
@@ -370,7 +375,7 @@ fn call_observer(py: Python<'_>, observer: &Py<PyAny>, progress: &Progress) -> P
 }
 
 /// The training report: coefficients of each subproblem by example, and the totals.
-fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict>> {
     let report = &trained.report;
     let fields = PyDict::new(py);
     let mut subproblems = Vec::new();
@@ -417,7 +422,7 @@ fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict
 }
 
 /// What an update changed; the caller knows how many rows were added and forgotten.
-fn changes<'py>(py: Python<'py>, report: &UpdateReport) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn changes<'py>(py: Python<'py>, report: &UpdateReport) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("original", report.original)?;
     fields.set_item("rows", report.rows)?;

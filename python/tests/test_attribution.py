@@ -14,6 +14,7 @@ from sklearn.svm import SVC as TheirSVC
 
 import mercer
 from mercer.errors import QueryError
+from mercer.machines import AdditiveSVC, LSSVC
 from mercer.svm import SVC, SVR, OneClassSVM
 
 
@@ -123,9 +124,35 @@ def test_bad_input_gets_a_sentence(iris):
         scaled.attribute(X[:2], X)
 
 
-def test_shap_gives_the_same_values(iris):
-    shap = pytest.importorskip("shap")
+def by_shap(score, rows, background):
+    """shap's exact values; it is in the extra `test`, so a missing shap is an error and not a reason to skip."""
+    import shap
+
+    masker = shap.maskers.Independent(background, max_samples=len(background))
+    return shap.explainers.Exact(score, masker)(rows).values
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+def test_shap_gives_the_same_values(iris, kernel):
     X = iris[0]
-    svr = SVR().fit(X, X[:, 0] ** 2)
-    explainer = shap.explainers.Exact(svr.predict, shap.maskers.Independent(X[:20], max_samples=20))
-    np.testing.assert_allclose(svr.attribute(X[50:53], X[:20]).values, explainer(X[50:53]).values, atol=1e-6)
+    svr = SVR(kernel=kernel, coef0=1.0).fit(X, X[:, 0] ** 2)
+    found = svr.attribute(X[50:53], X[:20])
+    np.testing.assert_allclose(found.values, by_shap(svr.predict, X[50:53], X[:20]), atol=1e-6)
+
+
+def test_shap_gives_the_same_values_of_laplacian_and_additive_machines(iris):
+    X, y = iris[0][50:] - iris[0].min(), iris[1][50:]
+    for machine in (LSSVC(kernel="laplacian", gamma=0.25), AdditiveSVC(kernel="chi2")):
+        machine.fit(X, y)
+        found = machine.attribute(X[:3], X[20:40])
+        expected = by_shap(machine.decision_function, X[:3], X[20:40])
+        np.testing.assert_allclose(found.values, expected, atol=1e-6)
+
+
+def test_shap_gives_the_same_values_of_a_pair_of_classes(iris):
+    X, y = iris
+    svc = SVC(decision_function_shape="ovo").fit(X, y)
+    # Setosa against virginica, the second pair.
+    score = lambda rows: svc.decision_function(rows)[:, 1]
+    found = svc.attribute(X[50:53], X[::8], explained=("setosa", "virginica"))
+    np.testing.assert_allclose(found.values, by_shap(score, X[50:53], X[::8]), atol=1e-6)

@@ -27,19 +27,19 @@ def observed(fit):
         return fit
 
     @functools.wraps(fit)
-    def run(self, X, y, sample_weight=None):
+    def run(self, X, y, sample_weight=None, **options):
         if not hasattr(self, "_skl_callbacks"):
-            return fit(self, X, y, sample_weight)
-        return with_tasks(self, X, y, sample_weight)
+            return fit(self, X, y, sample_weight, **options)
+        return with_tasks(self, X, y, sample_weight, **options)
 
     @with_callbacks
-    def with_tasks(self, X, y, sample_weight):
+    def with_tasks(self, X, y, sample_weight, **options):
         context = self._init_callback_context(max_subtasks=PARTS)
         about = {"X": X, "y": y, "metadata": None if sample_weight is None else {"sample_weight": sample_weight}}
         context.call_on_fit_task_begin(estimator=self, **about)
         self._fit_tasks = FitTasks(self, context)
         try:
-            fit(self, X, y, sample_weight)
+            fit(self, X, y, sample_weight, **options)
             self._fit_tasks.reach(1.0)
         finally:
             del self._fit_tasks

@@ -17,12 +17,13 @@ from ._estimator import FittedEstimator
 from ._labels import labels_of
 from ._query import QueryMixin
 from ._rows import FEW, FLOATS, checked, pack, quick, threads
+from ._updates import ModelUpdateMixin
 from .errors import ConversionError, MercerError
 
 __all__ = ["Model", "load"]
 
 
-class Model(QueryMixin, FittedEstimator):
+class Model(ModelUpdateMixin, QueryMixin, FittedEstimator):
     """A fitted machine: what ``load``, ``from_sklearn`` and ``accelerate`` return.
 
     It is an estimator of scikit-learn that is fitted already: scorers, pipelines, inspection and calibration take it, and a
@@ -47,6 +48,8 @@ class Model(QueryMixin, FittedEstimator):
         the plan was not tuned.
     verification_ : dict
         Report of ``verify``; only after it.
+    training_report_ : dict
+        Report of ``update`` or ``forget``; only after one of them.
     compression_ : dict
         Report of ``compress``: sizes and errors, with the keys of ``mercer compress --json``; None if the machine
         was not compressed.
@@ -156,6 +159,17 @@ class Model(QueryMixin, FittedEstimator):
 
     def _conformalized(self, compiled):
         return self._with_compiled(compiled)
+
+    def _of_update(self, compiled, report):
+        """The model of an update, whose classes may be others."""
+        options = {name: getattr(self, name) for name in ("decision_function_shape", "break_ties", "n_jobs")}
+        other = type(self)(compiled, **options)
+        other.preprocessing_ = self.preprocessing_
+        other.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            other.feature_names_in_ = self.feature_names_in_
+        other.training_report_ = report
+        return other
 
     def _tuned(self, compiled, tolerance):
         return self._with_compiled(compiled, tolerance=tolerance)

@@ -34,7 +34,7 @@ class SvmBase(UpdateMixin, TrainingMixin):
         raise NotImplementedError
 
     @observed
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, *, keep_rows=False):
         """Fits the model.
 
         Parameters
@@ -46,6 +46,9 @@ class SvmBase(UpdateMixin, TrainingMixin):
             Labels, or values for a regression.
         sample_weight : array-like of shape (n_samples,), optional
             Factors of C; samples of weight zero or less are left out.
+        keep_rows : bool
+            Keep the rows with the estimator and the files that ``save`` writes, so that ``update`` and ``forget`` need no
+            ``original``. Protect such a file like the data.
 
         Returns
         -------
@@ -60,7 +63,10 @@ class SvmBase(UpdateMixin, TrainingMixin):
                 f"X and y have incompatible shapes.\nX has {samples} samples, but y has {len(targets)}."
             )
         self.__dict__.pop("_kept_rows", None)
-        return self._fit_rows(X, targets, sample_weight)
+        self._fit_rows(X, targets, sample_weight)
+        if keep_rows:
+            self._keep(X, y, sample_weight)
+        return self
 
     def _fit_rows(self, X, targets, sample_weight, earlier=None):
         """Trains on checked rows: from nothing, or from the machine that ``earlier`` gives, with its kernel."""

@@ -297,9 +297,9 @@ class OneClassSVM(RegressorBase, theirs.OneClassSVM):
         self.n_jobs = n_jobs
         self.callback = callback
 
-    def fit(self, X, y=None, sample_weight=None):
-        """Learns what usual rows look like; ``y`` is ignored."""
-        return super().fit(X, np.ones(_num_samples(X)), sample_weight=sample_weight)
+    def fit(self, X, y=None, sample_weight=None, *, keep_rows=False):
+        """Learns what usual rows look like; ``y`` is ignored. ``keep_rows`` keeps the rows for ``update`` and ``forget``."""
+        return super().fit(X, np.ones(_num_samples(X)), sample_weight=sample_weight, keep_rows=keep_rows)
 
     def _set_fitted_attributes(self, X, report, order, targets):
         super()._set_fitted_attributes(X, report, order, targets)
