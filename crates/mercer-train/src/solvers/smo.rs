@@ -29,7 +29,7 @@ use crate::TrainError;
 use crate::control::{Control, Status, Stop};
 use crate::optimality::Optimality;
 use accuracy::{Drift, KnownPoint};
-use inner::WorkingSetProblem;
+use inner::{InnerResult, WorkingSetProblem};
 
 /// Block SMO (\[Wen18\], oneDAL). Each round takes a working set of the worst violators and some of the previous
 /// set, computes their kernel rows as one block, solves the small quadratic program by pair steps with
@@ -234,7 +234,9 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
             if self.state.steps >= self.settings.step_limit.steps(self.problem.qp.len()) {
                 return Ok(self.best_so_far(Some(Stop::GivenUp)));
             }
-            let share = if self.state.is_f64 { 1.0 } else { F32_SHARE };
+            // The gradient of a start is of f64 values.
+            let is_exact = self.state.is_f64 || self.state.rounds == 0;
+            let share = if is_exact { 1.0 } else { F32_SHARE };
             if violation <= share * control.tolerance {
                 // A running gap that is too large spares a test that would fail.
                 if keeps_known
@@ -260,8 +262,8 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
             if self.settings.shrinking && !self.problem.shared {
                 self.shrink(&scan);
             }
-            let gain = self.round(&scan, control);
-            if self.is_near {
+            let InnerResult { gain, is_cut, .. } = self.round(&scan, control);
+            if self.is_near || is_cut {
                 self.newton_step();
             }
             let objective = scan.objective.abs();
@@ -288,8 +290,8 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         all_active && self.problem.qp.len() <= WHOLE * self.size()
     }
 
-    /// One round: working set, kernel rows, pair steps, gradient. Returns the decrease of the objective.
-    fn round(&mut self, scan: &select::Scan, control: &mut Control<'_>) -> f64 {
+    /// One round: working set, kernel rows, pair steps, gradient. Returns what the pair steps did.
+    fn round(&mut self, scan: &select::Scan, control: &mut Control<'_>) -> InnerResult {
         let qp = self.problem.qp;
         let size = self.size();
         let is_whole = self.is_whole();
@@ -326,7 +328,7 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         self.state.steps += result.steps;
         self.state.rounds += 1;
         self.state.previous = set;
-        result.gain
+        result
     }
 
     /// Computes the kernel rows of these examples that are not cached.

@@ -69,7 +69,7 @@ impl SmoRun<'_, '_, '_> {
         k_beta
     }
 
-    fn recompute_k_beta_of(&self, examples: &[u32]) -> Vec<f64> {
+    pub(super) fn recompute_k_beta_of(&self, examples: &[u32]) -> Vec<f64> {
         let folded = self.problem.qp.fold(&self.state.beta);
         let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
         let supports: Vec<u32> = used.iter().map(|row| self.examples[*row]).collect();
