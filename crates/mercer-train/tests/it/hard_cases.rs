@@ -127,7 +127,9 @@ fn noisy_crescents(rows: usize) -> Dataset {
 #[test]
 fn more_steps_lower_the_objective_where_kernel_values_are_huge() {
     let cloud = noisy_crescents(1000);
-    for kernel in ["polynomial(degree=8, gamma=1, coef0=1)", "polynomial(degree=8, gamma=316, coef0=1)"] {
+    for kernel in
+        ["polynomial(degree=8, gamma=1, coef0=1)", "polynomial(degree=8, gamma=316, coef0=1)"]
+    {
         for text in ["c_svc(C=1)", "c_svc(C=10000)"] {
             let objective = |limit| {
                 let training = Training::default().max_iterations(Some(limit));
