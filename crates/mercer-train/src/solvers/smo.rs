@@ -235,7 +235,14 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
                 return Ok(self.best_so_far(Some(Stop::GivenUp)));
             }
             // The gradient of a start is of f64 values.
-            let is_exact = self.state.is_f64 || self.state.rounds == 0;
+            let mut is_exact = self.state.is_f64 || self.state.rounds == 0;
+            if self.is_check_due(control.tolerance) {
+                match self.sample_drift(control.tolerance) {
+                    Drift::Small => is_exact = true,
+                    Drift::Refreshed => continue,
+                    Drift::Stalled => return Ok(self.best_so_far(Some(Stop::Stalled))),
+                }
+            }
             let share = if is_exact { 1.0 } else { F32_SHARE };
             if violation <= share * control.tolerance {
                 // A running gap that is too large spares a test that would fail.
@@ -250,13 +257,6 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
                         return Ok(self.solution(k_beta, optimality, None));
                     }
                     StoppingResult::Continue => continue,
-                }
-            }
-            if self.is_check_due(control.tolerance) {
-                match self.sample_drift(control.tolerance) {
-                    Drift::Small => {}
-                    Drift::Refreshed => continue,
-                    Drift::Stalled => return Ok(self.best_so_far(Some(Stop::Stalled))),
                 }
             }
             if self.settings.shrinking && !self.problem.shared {

@@ -12,6 +12,9 @@ pub(super) const FIRST_CHECK: u64 = 64;
 const SAMPLE: usize = 256;
 /// Relative rounding error of an f32 kernel value.
 const F32_ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
+/// Objectives that differ by this share are equal: more than the rounding errors of a sum of thousands of terms. A start that was moved off its
+/// bounds by a rounding error is not gone back to.
+const ROUNDING: f64 = 1e-12;
 
 /// Coefficients of all rows, and their `Kβ` in f64.
 #[derive(Debug)]
@@ -136,12 +139,14 @@ impl SmoRun<'_, '_, '_> {
     pub(super) fn at_lowest(&mut self, k_beta: Vec<f64>) -> Vec<f64> {
         let objective = self.objective(&k_beta);
         let lowest = &mut self.state.lowest;
-        if objective > lowest.objective {
+        if objective > lowest.objective + ROUNDING * lowest.objective.abs() {
             self.state.beta.clone_from(&lowest.beta);
             return self.recompute_k_beta();
         }
-        lowest.beta.clone_from(&self.state.beta);
-        lowest.objective = objective;
+        if objective < lowest.objective {
+            lowest.beta.clone_from(&self.state.beta);
+            lowest.objective = objective;
+        }
         k_beta
     }
 }
