@@ -19,6 +19,9 @@ const FEW: usize = 4;
 /// Columns that can be chosen, at most.
 const CHOSEN: usize = 2000;
 
+/// Bytes that a packed file may become, at most.
+const UNPACKED: u64 = 256 << 20;
+
 /// A table: rows with classes.
 #[derive(Debug)]
 pub struct Table {
@@ -40,7 +43,7 @@ impl Table {
     pub fn read(bytes: Vec<u8>, name: &str, label: &str) -> anyhow::Result<Self> {
         let label = if label.is_empty() { "guess" } else { label };
         let label = label.parse().unwrap_or_else(|never| match never {});
-        let options = Options { label, ..Options::default() };
+        let options = Options { label, unpacked_limit: UNPACKED, ..Options::default() };
         let mut chunks = read::from_packed(Cursor::new(bytes), &name.to_lowercase(), &options)?;
         let data = read::read_all(&mut *chunks)?;
         let target = chunks.target().and_then(|target| target.column);
