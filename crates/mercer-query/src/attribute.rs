@@ -37,7 +37,8 @@ pub struct Attribution {
     pub base: f64,
     /// The contribution of each column. They add up to `score - base`, up to rounding.
     pub values: Vec<f64>,
-    /// A range for each column that contains its Shapley value in real arithmetic.
+    /// A range for each column that contains its Shapley value in real arithmetic; from the least to the largest number where
+    /// nothing is known.
     pub ranges: Vec<Interval>,
 }
 
