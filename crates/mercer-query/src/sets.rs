@@ -117,10 +117,11 @@ impl Plan {
             Ok::<_, QueryError>(self.decide_with(rows, &options)?.decisions)
         };
         let (first, second) = ((-quantile).next_down(), quantile);
-        let above = ask(rows, first.max(second))?;
+        let (upper, lower) = if quantile >= 0.0 { (second, first) } else { (first, second) };
+        let above = ask(rows, upper)?;
         let is_first = |decision: &Decision| decision.answer == Answer::Class(0);
         let others: Vec<usize> = (0..rows.rows()).filter(|row| !is_first(&above[*row])).collect();
-        let below = ask(&rows.select(others.iter().copied()), first.min(second))
+        let below = ask(&rows.select(others.iter().copied()), lower)
             .map_err(|error| error.renumbered(|row| others[row - 1] + 1))?;
         let between = if quantile >= 0.0 { vec![0, 1] } else { Vec::new() };
         let set = |decision: &Decision, classes: Vec<usize>| SetDecision {
