@@ -4,6 +4,7 @@ mod audit;
 mod batch;
 mod deploy;
 mod forged;
+mod names;
 mod operation;
 mod page;
 mod remote;

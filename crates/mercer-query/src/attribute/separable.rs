@@ -1,7 +1,7 @@
 //! Scores that are sums over columns: the contribution of a column is its own part of the score, less the mean of that part
 //! over the background. Linear machines, additive kernels and machines of tables.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use mercer_kernel::Term;
 use mercer_machine::{Machine, Score};
@@ -14,7 +14,7 @@ pub(super) struct Separable<'a> {
     machine: &'a Machine,
     /// The scalar kernel; the product of two values where there is none.
     term: Option<&'a dyn Term>,
-    background: Dense,
+    background: Arc<Dense>,
     /// For each score the parts of the background, summed over rows: computed when first asked for.
     sums: Vec<OnceLock<Parts>>,
 }
@@ -44,11 +44,10 @@ impl<'a> Separable<'a> {
     pub(super) fn new(
         machine: &'a Machine,
         term: Option<&'a dyn Term>,
-        background: &Dense,
+        background: &Arc<Dense>,
     ) -> Self {
         let sums = machine.scores().iter().map(|_| OnceLock::new()).collect();
-        let background = Dense { columns: background.columns, values: background.values.clone() };
-        Self { machine, term, background, sums }
+        Self { machine, term, background: Arc::clone(background), sums }
     }
 
     pub(super) fn of_row(&self, position: usize, x: &[f64]) -> Contributions {
