@@ -1,9 +1,9 @@
-//! Errors for callers in C: a status, and a sentence for each thread. No other file catches panics.
+//! Errors for callers in C: a status, and a sentence for each thread. No other file of this crate catches panics.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use mercer::data::caught;
 
 /// How a call ended.
 #[repr(C)]
@@ -59,22 +59,17 @@ thread_local! {
 /// Runs the body of a function of the interface: errors and panics become a status and a sentence.
 pub(crate) fn run(body: impl FnOnce() -> Result<(), Failure>) -> mercer_status {
     // State that a panic leaves half-changed: none is shared, outputs are written last.
-    let ended = catch_unwind(AssertUnwindSafe(body));
-    let failure = match ended {
+    let failure = match caught(body) {
         Ok(Ok(())) => return MERCER_OK,
         Ok(Err(failure)) => failure,
-        Err(panic) => Failure::new(MERCER_INTERNAL, said(&*panic)),
+        Err(said) => {
+            Failure::new(MERCER_INTERNAL, format!("a mistake in mercer, please report it: {said}"))
+        }
     };
     // A sentence may quote a text with a NUL; C would end there.
     let sentence = failure.sentence.replace('\0', "\u{fffd}");
     SENTENCE.with_borrow_mut(|kept| *kept = CString::new(sentence).unwrap_or_default());
     failure.status
-}
-
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("a mistake in mercer, please report it: {}", text.unwrap_or("no reason given"))
 }
 
 /// What went wrong in the last call of this thread that did not return `MERCER_OK`; empty before the first one. The text
@@ -96,10 +91,7 @@ mod tests {
 
     #[test]
     fn panics_become_a_status_with_their_sentence() {
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(|_| {}));
         assert_eq!(run(|| panic!("seven")), MERCER_INTERNAL);
-        std::panic::set_hook(hook);
         assert_eq!(last(), "a mistake in mercer, please report it: seven");
         assert_eq!(run(|| Ok(())), MERCER_OK);
         assert_eq!(run(|| Err(Failure::new(MERCER_FILE, "a\0b"))), MERCER_FILE);

@@ -208,10 +208,11 @@ impl<'a> Compiler<'a> {
         };
         // The plan packs the supports for itself; both would be the most memory that a compilation takes.
         drop(exact);
-        // What cannot be loaded must not be stored.
-        let fitted = Plan::fitted(self.machine, &sections)?;
+        // What cannot be loaded must not be stored. Supports are packed only where queries are asked.
+        let fitted = Plan::fitted_in_pieces(self.machine, &sections)?;
         let mut sizes = [0; 3];
         if let (Some(parts), Some(sample)) = (parts, sample) {
+            fitted.exact_stage().pack();
             let taught = parts.fit.len() + training.map_or(0, Matrix::rows);
             sizes = [taught, parts.measure.len(), parts.test.len()];
             let made = generated.as_ref();

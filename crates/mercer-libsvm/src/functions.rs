@@ -6,8 +6,9 @@
 #![expect(clippy::missing_safety_doc, reason = "said once, above")]
 
 use std::ffi::{CStr, c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+
+use mercer::data::caught;
 
 use crate::layout::{Fields, Layout, svm_node, svm_parameter, svm_problem, svm_type};
 use crate::memory::{self, release};
@@ -18,7 +19,7 @@ use crate::{check, file, known};
 
 /// Runs the body of a function; after a panic its result is the given one.
 fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+    caught(body).unwrap_or(otherwise)
 }
 
 /// A model in memory of its own, known from now on.

@@ -3,6 +3,8 @@
 
 use std::ffi::c_int;
 
+use mercer::data::caught;
+
 use crate::examples::{Examples, Groups};
 use crate::fit::{Fit, FittedProbabilities, Task};
 use crate::layout::{Fields, svm_node, svm_parameter, svm_problem};
@@ -42,8 +44,17 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Trains in a pool of threads of its own, which ends with the call: programs that fork find none.
+    /// Trains in a pool of threads of its own, which ends with the call: programs that fork find none. A mistake of ours is an
+    /// error like others: callers expect a result.
     pub(crate) fn run<T: Send>(
+        &self,
+        body: impl FnOnce(&Task<'_>) -> Result<T, String> + Send,
+    ) -> Result<T, String> {
+        let mistake = |said| Err(format!("a mistake in mercer, please report it: {said}"));
+        caught(|| self.run_in_pool(body)).unwrap_or_else(mistake)
+    }
+
+    fn run_in_pool<T: Send>(
         &self,
         body: impl FnOnce(&Task<'_>) -> Result<T, String> + Send,
     ) -> Result<T, String> {

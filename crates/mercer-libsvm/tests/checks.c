@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "interface.h"
 
@@ -200,15 +201,111 @@ static void check_models_of_callers(void) {
     free(m);
 }
 
+static void *kept(const void *from, size_t bytes) {
+    void *to = malloc(bytes + 1);
+    CHECK(to != NULL);
+    memcpy(to, from, bytes);
+    return to;
+}
+
+/* A model as bindings build it, field by field in memory of malloc: all rows in one block that belongs to the model. */
+static struct svm_model *built(const struct svm_model *from) {
+    struct svm_model *m = calloc(1, sizeof *m);
+    struct svm_node *block = malloc((size_t)from->l * (COLUMNS + 1) * sizeof *block);
+    int i, pairs = from->nr_class * (from->nr_class - 1) / 2;
+    CHECK(m != NULL && block != NULL);
+    m->param = from->param;
+    m->nr_class = from->nr_class;
+    m->l = from->l;
+    m->SV = malloc((size_t)m->l * sizeof *m->SV);
+    for (i = 0; i < m->l; i++) {
+        m->SV[i] = block + (size_t)i * (COLUMNS + 1);
+        memcpy(m->SV[i], from->SV[i], (COLUMNS + 1) * sizeof *block);
+    }
+    m->sv_coef = malloc((size_t)(m->nr_class - 1) * sizeof *m->sv_coef);
+    for (i = 0; i < m->nr_class - 1; i++)
+        m->sv_coef[i] = kept(from->sv_coef[i], (size_t)m->l * sizeof **m->sv_coef);
+    m->rho = kept(from->rho, (size_t)pairs * sizeof *m->rho);
+    m->label = kept(from->label, (size_t)m->nr_class * sizeof *m->label);
+    m->nSV = kept(from->nSV, (size_t)m->nr_class * sizeof *m->nSV);
+    m->free_sv = 1;
+    return m;
+}
+
+/* Models of callers that come and go, mostly at the same addresses, with other numbers each time. */
+static void check_models_built_field_by_field(int few) {
+    struct svm_parameter p = usual(C_SVC, RBF);
+    struct svm_problem problem = {ROWS, targets, rows};
+    struct svm_model *trained, *m;
+    int i, round;
+    make_rows(3);
+    trained = svm_train(&problem, &p);
+    for (round = 0; round < (few ? 3 : 20); round++) {
+        m = built(trained);
+        for (i = 0; i < m->l; i++) m->SV[i][round % COLUMNS].value += 0.1 * round;
+        m->param.gamma = 0.2 + 0.05 * round;
+        compare(m);
+        m->sv_coef[round % 2][round] += 1;
+        compare(m);
+        m->SV[m->l / 2][0].value -= 1;
+        compare(m);
+        if (round % 2) {
+            svm_free_and_destroy_model(&m);
+            CHECK(m == NULL);
+        } else {
+            svm_free_model_content(m);
+            free(m);
+        }
+    }
+    svm_free_and_destroy_model(&trained);
+}
+
+/* Models that are freed, by either function, take their packs with them. */
+static void check_memory_is_given_back(void) {
+    struct svm_parameter p = usual(C_SVC, RBF);
+    struct svm_problem problem = {ROWS, targets, rows};
+    struct svm_model *trained, *m;
+    struct rusage usage;
+    long before = 0;
+    double value[3];
+    int round;
+    make_rows(3);
+    trained = svm_train(&problem, &p);
+    CHECK(svm_save_model("given_back", trained) == 0);
+    for (round = 0; round < 1200; round++) {
+        if (round == 200) {
+            getrusage(RUSAGE_SELF, &usage);
+            before = usage.ru_maxrss;
+        }
+        m = round % 2 ? svm_load_model("given_back") : built(trained);
+        m->sv_coef[0][0] += 1e-3 * round;
+        svm_predict(m, rows[0]);
+        svm_predict_values(m, rows[1], value);
+        if (round % 3) svm_free_and_destroy_model(&m);
+        else svm_free_model_content(m), free(m);
+    }
+    getrusage(RUSAGE_SELF, &usage);
+#ifndef __SANITIZE_ADDRESS__ /* which keeps what is freed */
+    /* A thousand packs are 50 MB at least. */
+    CHECK(usage.ru_maxrss - before < 8 << 10);
+#else
+    CHECK(before > 0);
+#endif
+    svm_free_and_destroy_model(&trained);
+}
+
 /* Supports of a model of the library, changed in place: a change of all of them is noticed at once, a change of one entry
    after as many predictions as there are supports, at most. */
 static void check_supports_changed_in_place(void) {
     struct svm_parameter p = usual(C_SVC, RBF);
     struct svm_problem problem = {ROWS, targets, rows};
     struct svm_model *models[2], *m;
+    struct svm_node query[COLUMNS + 1];
     double before, after;
     int i, k;
     make_rows(2);
+    /* A copy: the supports of the first model are rows of the problem. */
+    memcpy(query, rows[3], sizeof query);
     models[0] = svm_train(&problem, &p);
     CHECK(svm_save_model("in_place", models[0]) == 0);
     models[1] = svm_load_model("in_place");
@@ -216,18 +313,18 @@ static void check_supports_changed_in_place(void) {
     for (k = 0; k < 2; k++) {
         m = models[k];
         compare(m);
-        svm_predict_values(m, rows[3], &before);
+        svm_predict_values(m, query, &before);
         for (i = 0; i < m->l; i++) m->SV[i][0].value += 0.5;
-        svm_predict_values(m, rows[3], &after);
+        svm_predict_values(m, query, &after);
         CHECK(before != after);
         compare(m);
         compare(m);
         m->SV[m->l / 2][COLUMNS - 1].value -= 2;
-        for (i = 0; i < m->l; i++) svm_predict(m, rows[3]);
+        for (i = 0; i < m->l; i++) svm_predict(m, query);
         compare(m);
         /* A row that ends earlier. */
         m->SV[m->l / 3][1].index = -1;
-        for (i = 0; i < m->l; i++) svm_predict(m, rows[3]);
+        for (i = 0; i < m->l; i++) svm_predict(m, query);
         compare(m);
         svm_free_and_destroy_model(&models[k]);
     }
@@ -399,6 +496,8 @@ int main(int count, char **words) {
     check_all_types(few);
     CHECK(printed > 0);
     check_models_of_callers();
+    check_models_built_field_by_field(few);
+    if (!few) check_memory_is_given_back();
     check_supports_changed_in_place();
     check_probabilities(few);
     check_texts();

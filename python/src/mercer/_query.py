@@ -448,7 +448,7 @@ def _positions(names, y):
     strange = np.flatnonzero(np.asarray(names)[known] != y)
     if len(strange):
         row = strange[0]
-        raise ValueError(f"row {row + 1} has the label {y[row]!r}; the classes are {', '.join(map(str, names))}")
+        raise ValueError(f"row {row + 1} has the label {y[row]}; the classes are {', '.join(map(str, names))}")
     return known
 
 

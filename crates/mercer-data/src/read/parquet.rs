@@ -5,10 +5,7 @@
 
 mod pages;
 
-use std::cell::Cell;
 use std::io::Read;
-use std::panic::{self, AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 
 use bytes::Bytes;
 use parquet::basic::{ConvertedType, LogicalType, Type};
@@ -21,10 +18,10 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::array::Scalar;
 use super::table::columns::Fields;
-use super::table::{Cell as TableCell, Records, TableReader, by_row};
+use super::table::{Cell, Records, TableReader, by_row};
 use super::unpack::too_much;
 use super::{Options, ReadFormat, Source};
-use crate::DataError;
+use crate::{DataError, caught};
 
 pub(super) static FORMAT: ReadFormat = ReadFormat {
     name: "parquet",
@@ -46,26 +43,9 @@ fn damaged(cause: ParquetError) -> DataError {
     error(text.trim_start_matches("Parquet error: ").to_owned())
 }
 
-thread_local! {
-    /// Whether this thread runs the library's code, whose panics are caught and not printed.
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Runs the library's code; its panics become errors, and are not printed.
 fn guarded<T>(work: impl FnOnce() -> Result<T, DataError>) -> Result<T, DataError> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !GUARDED.get() {
-                before(info);
-            }
-        }));
-    });
-    GUARDED.set(true);
-    let ended = catch_unwind(AssertUnwindSafe(work));
-    GUARDED.set(false);
-    ended.unwrap_or_else(|_| Err(error("the file is damaged")))
+    caught(work).unwrap_or_else(|_| Err(error("the file is damaged")))
 }
 
 /// How the numbers of a column are read.
@@ -299,14 +279,10 @@ impl Records for Groups {
         Ok(Some(self.before + self.row + 1))
     }
 
-    fn cell(&self, field: usize) -> TableCell<'_> {
+    fn cell(&self, field: usize) -> Cell<'_> {
         match &self.block[field] {
-            Stored::Numbers(numbers) => {
-                numbers[self.row].map_or(TableCell::Missing, TableCell::Number)
-            }
-            Stored::Texts(texts) => {
-                texts[self.row].as_deref().map_or(TableCell::Missing, TableCell::Text)
-            }
+            Stored::Numbers(numbers) => numbers[self.row].map_or(Cell::Missing, Cell::Number),
+            Stored::Texts(texts) => texts[self.row].as_deref().map_or(Cell::Missing, Cell::Text),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What the tests of both shared libraries use: the library under its real name, compilers, programs of others.
 
+pub mod rows;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -111,5 +113,87 @@ pub fn run_checks(installed: &Installed, flags: &[&str]) {
     if has("gcc") {
         compile("gcc", &["-fsanitize=address,undefined", "-fno-omit-frame-pointer"]);
         printed(&installed.run(&["./checks"]));
+    }
+}
+
+/// LIBSVM's functions, in the order of its header, and its data symbol.
+const SYMBOLS: [&str; 20] = [
+    "libsvm_version",
+    "svm_check_parameter",
+    "svm_check_probability_model",
+    "svm_cross_validation",
+    "svm_destroy_param",
+    "svm_free_and_destroy_model",
+    "svm_free_model_content",
+    "svm_get_labels",
+    "svm_get_nr_class",
+    "svm_get_nr_sv",
+    "svm_get_sv_indices",
+    "svm_get_svm_type",
+    "svm_get_svr_probability",
+    "svm_load_model",
+    "svm_predict",
+    "svm_predict_probability",
+    "svm_predict_values",
+    "svm_save_model",
+    "svm_set_print_string_function",
+    "svm_train",
+];
+
+/// The library exports what LIBSVM exports and nothing else, under the name that programs ask for.
+pub fn check_exports(installed: &Installed) {
+    if !has("readelf") {
+        eprintln!("skipped: readelf is not installed (Debian: binutils)");
+        return;
+    }
+    let library = installed.library();
+    let read = |what: &[&str]| {
+        printed(&Command::new("readelf").arg("-W").args(what).arg(&library).output().unwrap())
+    };
+    let symbols = read(&["--dyn-syms"]);
+    let exported =
+        symbols.lines().filter(|line| line.contains("GLOBAL") && !line.contains(" UND "));
+    let kind_and_name = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (words[3].to_owned(), words[words.len() - 1].to_owned())
+    };
+    let mut exported: Vec<(String, String)> = exported.map(kind_and_name).collect();
+    exported.sort_by(|a, b| a.1.cmp(&b.1));
+    let names: Vec<&str> = exported.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(names, SYMBOLS);
+    assert!(exported.iter().all(|(kind, name)| (kind == "OBJECT") == (name == "libsvm_version")));
+    let soname = format!("soname: [{}]", installed.name);
+    assert!(read(&["-d"]).contains(&soname), "{soname}");
+}
+
+/// Runs `packages.py` with our library, then with LIBSVM's, and compares what they print. The folders hold the package on ours
+/// and on LIBSVM's own library; without them it is Debian's.
+pub fn compare_packages(installed: &Installed, python: &str, folders: Option<[&str; 2]>) {
+    rows::write_rows(installed.path(), ".train", 200, 31);
+    rows::write_rows(installed.path(), ".test", 100, 32);
+    fs::write(installed.path().join("packages.py"), include_str!("../packages.py")).unwrap();
+    let words = |place: usize| {
+        let mut words = vec![python, "packages.py", ["ours", "theirs"][place]];
+        words.extend(folders.map(|folders| folders[place]));
+        words
+    };
+    let own = printed(&installed.run(&words(0)));
+    let theirs = printed(&installed.run_without(&words(1)));
+    let lines = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.contains(": ")).map(str::to_owned).collect()
+    };
+    let (own, theirs) = (lines(&own), lines(&theirs));
+    assert_eq!((own.len(), theirs.len()), (27, 27), "{own:?}{theirs:?}");
+    for (own, theirs) in own.iter().zip(&theirs) {
+        let numbers = |line: &str| -> Vec<f64> {
+            let (_, numbers) = line.rsplit_once(": ").unwrap();
+            numbers.split(' ').map(|word| word.parse().unwrap()).collect()
+        };
+        let (a, b) = (numbers(own), numbers(theirs));
+        // A row of 100 or two of the folds; 1 % of the vectors.
+        let few =
+            if own.starts_with("-s 3") || own.starts_with("-s 4") { 0.01 * b[0] } else { 1.0 };
+        assert!((a[0] - b[0]).abs() <= few, "{own}; {theirs}");
+        assert!((a[1] - b[1]).abs() <= 1.0 + 0.01 * b[1], "{own}; {theirs}");
     }
 }

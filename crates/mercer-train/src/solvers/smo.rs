@@ -1,10 +1,11 @@
 //! `smo`: sequential minimal optimisation on working sets of hundreds of examples.
 //!
 //! This file has the main loop ([`SmoRun::run`]). `inner` solves one working set, `select` chooses it, `shrink` leaves examples out,
-//! `state` is what a checkpoint holds. Subproblems, checkpoints and warm starts around it are in
+//! `newton` moves all variables between their bounds at once where a run starts near the solution, `state` is what a checkpoint holds. Subproblems, checkpoints and warm starts around it are in
 //! [`crate::gram_backend`].
 
 mod inner;
+mod newton;
 mod select;
 mod shrink;
 mod state;
@@ -269,6 +270,9 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
                 self.shrink(&scan);
             }
             let gain = self.round(&scan, control);
+            if self.is_near {
+                self.newton_step();
+            }
             let objective = scan.objective.abs();
             let is_idle = gain <= 4.0 * f64::EPSILON * objective;
             self.state.idle = if is_idle { self.state.idle + 1 } else { 0 };
@@ -308,12 +312,7 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         let row_of = |v: &u32| *v % qp.rows as u32;
         let columns: Vec<u32> = set.iter().map(|v| self.slots[row_of(v) as usize]).collect();
         let chosen: Vec<u32> = set.iter().map(|v| self.examples[row_of(v) as usize]).collect();
-        let mut distinct = chosen.clone();
-        if qp.len() > qp.rows {
-            distinct.sort_unstable();
-            distinct.dedup();
-        }
-        self.problem.gram.fetch(&self.problem.view, &distinct);
+        self.fetch(&chosen);
         let table = self.problem.gram.table(&self.problem.view, &chosen, &columns);
         let diagonal = &self.problem.gram.source.diagonal;
         let gradient = set.iter().zip(&columns);
@@ -337,6 +336,16 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         self.state.rounds += 1;
         self.state.previous = set;
         result.gain
+    }
+
+    /// Computes the kernel rows of these examples that are not cached.
+    fn fetch(&mut self, chosen: &[u32]) {
+        let mut distinct = chosen.to_vec();
+        if self.problem.qp.len() > self.problem.qp.rows {
+            distinct.sort_unstable();
+            distinct.dedup();
+        }
+        self.problem.gram.fetch(&self.problem.view, &distinct);
     }
 
     /// Stores the new coefficients of the working set and adds their changes to the gradient.
