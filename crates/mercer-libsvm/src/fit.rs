@@ -1,6 +1,8 @@
 //! Training as LIBSVM does it, on Mercer's solver: pairs of classes, probabilities by folds that are drawn with `rand()` in
 //! LIBSVM's order, cross-validation. The structures of the interface are filled in `train.rs`.
 
+use std::sync::Arc;
+
 use mercer::data::{Dataset, Matrix, Targets};
 use mercer::machine::{ClassName, pairs};
 use mercer::query::Plan;
@@ -10,9 +12,9 @@ use mercer::train::{Expansion, Trained, Training, formulation, train};
 use crate::direct;
 use crate::examples::{Examples, Groups};
 use crate::layout::{MARKS, svm_parameter, svm_type};
-use crate::predict;
 use crate::print::info;
 use crate::sigmoid;
+use crate::{partial, predict};
 
 /// Folds for probabilities.
 const FOLDS: usize = 5;
@@ -27,7 +29,7 @@ pub(crate) struct Fit {
     /// The score of each pair of classes, or the only one.
     pub(crate) scores: Vec<FittedScore>,
     pub(crate) probabilities: Option<FittedProbabilities>,
-    machine: Option<FittedMachine>,
+    pub(crate) machine: Option<FittedMachine>,
 }
 
 /// A decision function over the rows of the training.
@@ -49,21 +51,49 @@ pub(crate) enum FittedProbabilities {
     Marks(Vec<f64>),
 }
 
-/// Mercer's machine, with the place and the sign of each of LIBSVM's scores.
+/// Where one of LIBSVM's scores comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ScoreAt {
+    /// Place among the machine's scores, and sign.
+    Machine(usize, f64),
+    /// The same for all rows.
+    Constant(f64),
+}
+
+impl ScoreAt {
+    /// With another sign.
+    pub(crate) fn times(self, sign: f64) -> Self {
+        match self {
+            Self::Machine(place, own) => Self::Machine(place, sign * own),
+            Self::Constant(value) => Self::Constant(sign * value),
+        }
+    }
+}
+
+/// Mercer's machine, if there is one, with the origin of each of LIBSVM's scores.
 #[derive(Debug)]
-struct FittedMachine {
-    plan: Plan,
-    order: Vec<(usize, f64)>,
+pub(crate) struct FittedMachine {
+    pub(crate) plan: Option<Arc<Plan>>,
+    pub(crate) order: Vec<ScoreAt>,
 }
 
 impl FittedMachine {
     /// Decision values of rows in LIBSVM's order, row after row.
     fn values(&self, rows: &Matrix) -> Result<Vec<Vec<f64>>, String> {
-        let scores = self.plan.scores(rows).map_err(|error| error.to_string())?;
-        let of_row = |scores: &[f64]| {
-            self.order.iter().map(|(place, sign)| sign * scores[*place]).collect::<Vec<f64>>()
+        let (mut scores, mut count) = (Vec::new(), 0);
+        if let Some(plan) = &self.plan {
+            scores = plan.scores(rows).map_err(|error| error.to_string())?;
+            count = plan.exact_stage().machine().scores().len();
+        }
+        let of_row = |row: usize| {
+            let scores = &scores[row * count..(row + 1) * count];
+            let value = |at: &ScoreAt| match at {
+                ScoreAt::Machine(place, sign) => sign * scores[*place],
+                ScoreAt::Constant(value) => *value,
+            };
+            self.order.iter().map(value).collect::<Vec<f64>>()
         };
-        Ok(scores.chunks_exact(self.order.len().max(1)).map(of_row).collect())
+        Ok((0..rows.rows()).map(of_row).collect())
     }
 }
 
@@ -148,6 +178,10 @@ impl Task<'_> {
             let labels = groups.labels.clone();
             return Ok(Fit { labels, scores: Vec::new(), probabilities, machine: None });
         }
+        let factors = self.class_factors(&groups.labels);
+        if factors.iter().any(|factor| partial::is_without(*factor)) {
+            return partial::fit(self, groups, &factors);
+        }
         let mut probabilities = None;
         if self.is_whole && self.param.probability != 0 {
             // LIBSVM draws the folds of a pair before it trains it; training itself draws nothing.
@@ -160,7 +194,11 @@ impl Task<'_> {
         for class in 0..classes {
             groups.rows(class).iter().for_each(|row| places[*row] = class as f64);
         }
-        let weights = self.class_weights(&groups.labels);
+        let weights: Vec<(ClassName, f64)> = (0u32..)
+            .zip(&factors)
+            .filter(|(_, factor)| **factor != 1.0)
+            .map(|(place, factor)| (ClassName::Number(f64::from(place)), *factor))
+            .collect();
         let trained = self.trained(Targets::Numbers(places), &weights)?;
         let order = score_order(&trained, classes)?;
         let scores: Vec<FittedScore> = order
@@ -168,15 +206,10 @@ impl Task<'_> {
             .map(|(place, sign)| fitted_score(&trained.expansions[*place], *sign))
             .collect();
         if self.is_whole {
-            let factor = |class: usize| {
-                let own =
-                    weights.iter().filter(|(name, _)| *name == ClassName::Number(class as f64));
-                own.map(|(_, factor)| factor).product::<f64>()
-            };
             for (at, (i, j)) in pairs(classes).enumerate() {
                 let rows = groups.rows(i).len() + groups.rows(j).len();
-                let is_even = factor(i) == factor(j);
-                let cost = self.param.C * factor(i);
+                let is_even = factors[i] == factors[j];
+                let cost = self.param.C * factors[i];
                 let (place, rho) = (order[at].0, scores[at].rho);
                 self.print_score(&trained, place, rho, rows, is_even.then_some(cost))?;
             }
@@ -185,7 +218,9 @@ impl Task<'_> {
             let used = is_used.iter().filter(|used| **used).count();
             info(&svm_train::total(used));
         }
-        let machine = Some(FittedMachine { plan: Plan::exact(&trained.machine), order });
+        let order = order.into_iter().map(|(place, sign)| ScoreAt::Machine(place, sign)).collect();
+        let plan = Some(Arc::new(Plan::exact(&trained.machine)));
+        let machine = Some(FittedMachine { plan, order });
         Ok(Fit { labels: groups.labels.clone(), scores, probabilities, machine })
     }
 
@@ -201,7 +236,8 @@ impl Task<'_> {
             let rows = self.targets.len();
             self.print_score(&trained, 0, score.rho, rows, Some(self.param.C))?;
         }
-        let machine = FittedMachine { plan: Plan::exact(&trained.machine), order: vec![(0, 1.0)] };
+        let plan = Some(Arc::new(Plan::exact(&trained.machine)));
+        let machine = FittedMachine { plan, order: vec![ScoreAt::Machine(0, 1.0)] };
         let (labels, probabilities) = (Vec::new(), None);
         Ok(Fit { labels, scores: vec![score], probabilities, machine: Some(machine) })
     }
@@ -229,8 +265,8 @@ impl Task<'_> {
             .map_err(|error| error.to_string())
     }
 
-    /// Factors of C of classes by their place; LIBSVM warns of labels that no row has.
-    fn class_weights(&self, labels: &[i32]) -> Vec<(ClassName, f64)> {
+    /// The factor of C of each class, 1 unless given; LIBSVM warns of labels that no row has.
+    fn class_factors(&self, labels: &[i32]) -> Vec<f64> {
         let mut factors = vec![1.0; labels.len()];
         for (label, weight) in self.weights {
             match labels.iter().position(|known| known == label) {
@@ -242,10 +278,9 @@ impl Task<'_> {
             }
         }
         if self.param.svm_type != svm_type::C_SVC {
-            return Vec::new();
+            factors.fill(1.0);
         }
-        let names = (0..labels.len()).map(|place| ClassName::Number(place as f64));
-        names.zip(factors).filter(|(_, factor)| *factor != 1.0).collect()
+        factors
     }
 
     /// The lines that LIBSVM prints for each score; `cost` is C where both classes have the same.

@@ -17,6 +17,7 @@ mod layout;
 mod linear;
 mod memory;
 mod pack;
+mod partial;
 mod predict;
 mod print;
 mod sigmoid;

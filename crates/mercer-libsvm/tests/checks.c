@@ -464,6 +464,91 @@ static void check_nonsense(void) {
     }
 }
 
+/* No function needs a pointer that is not null, and none of them a model that is whole. */
+static void check_null_pointers(void) {
+    struct svm_parameter p = usual(C_SVC, RBF), weighted = usual(C_SVC, RBF);
+    struct svm_problem problem = {ROWS, targets, rows}, negative = {-5, targets, rows}, half = {ROWS, NULL, rows};
+    struct svm_model *m, *empty = calloc(1, sizeof *empty);
+    struct svm_node *row;
+    double value;
+    int type;
+    CHECK(empty != NULL);
+    make_rows(2);
+    CHECK(svm_train(&negative, &p) == NULL && svm_train(&half, &p) == NULL && svm_train(&problem, NULL) == NULL);
+    svm_cross_validation(NULL, &p, 3, NULL);
+    svm_cross_validation(&problem, &p, 3, NULL);
+    svm_cross_validation(&problem, NULL, 3, &value);
+    CHECK(svm_check_parameter(NULL, NULL) != NULL && svm_check_parameter(NULL, &p) == NULL);
+    svm_destroy_param(NULL);
+    weighted.nr_weight = 5;
+    m = svm_train(&problem, &weighted);
+    CHECK(m != NULL && m->l > 0);
+    svm_get_labels(m, NULL), svm_get_labels(NULL, NULL);
+    svm_get_sv_indices(m, NULL), svm_get_sv_indices(NULL, NULL);
+    value = svm_predict(m, rows[0]);
+    CHECK(svm_predict_values(m, rows[0], NULL) == value && svm_predict_probability(m, rows[0], NULL) == value);
+    CHECK(svm_predict_values(NULL, rows[0], &value) == 0 && svm_predict_probability(NULL, NULL, NULL) == 0);
+    CHECK(svm_save_model(NULL, m) == -1 && svm_save_model("null", NULL) == -1);
+    CHECK(svm_get_nr_sv(NULL) == 0 && svm_check_probability_model(NULL) == 0 && svm_get_svr_probability(m) == 0);
+    svm_free_and_destroy_model(&m);
+    svm_free_and_destroy_model(&m);
+    row = rows[5], rows[5] = NULL;
+    m = svm_train(&problem, &p);
+    CHECK(m != NULL && m->l > 0 && !isnan(svm_predict(m, rows[0])));
+    svm_free_and_destroy_model(&m);
+    rows[5] = row;
+    for (type = C_SVC; type <= NU_SVR; type++) {
+        double values[3] = {0, 0, 0};
+        empty->param = usual(type, RBF);
+        empty->nr_class = 2;
+        empty->l = type == C_SVC ? 100 : 0;
+        CHECK(!isnan(svm_predict(empty, rows[0])) && !isnan(svm_predict_values(empty, rows[0], values)));
+        CHECK(!isnan(svm_predict_probability(empty, rows[0], values)) && !isnan(values[0]));
+        CHECK(svm_save_model("empty", empty) == -1);
+    }
+    svm_free_and_destroy_model(&empty);
+    CHECK(empty == NULL);
+}
+
+/* Rows and parameters that make no sense: a model or none, never an answer that is no number. */
+static void check_absurd_trainings(void) {
+    static double folds[ROWS];
+    struct svm_problem problem = {ROWS, targets, rows};
+    struct { double c, gamma, coef0, eps, cache, weight; } absurd[] = {
+        {1e300, 0.5, 0, 1e-3, 10, 1},   {1e-300, 0.5, 0, 1e-3, 10, 1}, {1, 1e300, 0, 1e-3, 10, 1},
+        {1, 0.5, NAN, 1e-3, 10, 1},     {NAN, 0.5, 0, 1e-3, 10, 1},    {INFINITY, 0.5, 0, 1e-3, 10, 1},
+        {1, 0.5, 1e300, 1e-3, 10, 1},   {1, 0.5, 0, NAN, 10, 1},       {1, 0.5, 0, INFINITY, 10, 1},
+        {1, 0.5, 0, 1e-3, 1e-300, 1},   {1, 0.5, 0, 1e-3, 1e300, 1},   {1, 0.5, 0, 1e-3, NAN, 1},
+        {1, 0.5, 0, 1e-3, 10, NAN},     {1, 0.5, 0, 1e-3, 10, -1},     {1, 0.5, 0, 1e-3, 10, 1e300},
+        {1, 0.5, 0, 1e-3, 10, 0},       {1, -1, 0, 1e-3, 10, 1},       {-1, 0.5, 0, 1e-3, 10, 1},
+    };
+    int label = 1, i;
+    size_t at;
+    make_rows(2);
+    /* Values of one index twice, and an index that comes late. */
+    space[7][1].index = 1, space[8][0].index = 4;
+    for (at = 0; at < sizeof absurd / sizeof absurd[0]; at++) {
+        struct svm_parameter p = usual(C_SVC, at % 2 ? POLY : RBF);
+        struct svm_model *m;
+        double value;
+        p.C = absurd[at].c, p.gamma = absurd[at].gamma, p.coef0 = absurd[at].coef0;
+        p.eps = absurd[at].eps, p.cache_size = absurd[at].cache;
+        p.nr_weight = 1, p.weight_label = &label, p.weight = &absurd[at].weight;
+        m = svm_train(&problem, &p);
+        CHECK(m != NULL);
+        for (i = 0; i < ROWS; i++) {
+            CHECK(fabs(svm_predict(m, rows[i])) == 1);
+            CHECK(fabs(svm_predict_values(m, rows[i], &value)) == 1);
+        }
+        svm_free_and_destroy_model(&m);
+    }
+    {
+        struct svm_parameter p = usual(NU_SVC, RBF);
+        for (i = -3; i < 2; i++) svm_cross_validation(&problem, &p, i, folds);
+        for (i = 0; i < ROWS; i++) CHECK(!isnan(folds[i]));
+    }
+}
+
 static struct svm_model *shared;
 
 static void *ask(void *unused) {
@@ -476,16 +561,23 @@ static void *ask(void *unused) {
     return unused;
 }
 
+/* The first prediction packs the model while others ask: a model of the library, and one of the caller. */
 static void check_threads(void) {
     struct svm_parameter p = usual(C_SVC, RBF);
     struct svm_problem problem = {ROWS, targets, rows};
+    struct svm_model *trained;
     pthread_t threads[4];
-    int i;
+    int i, k;
     make_rows(2);
-    shared = svm_train(&problem, &p);
-    for (i = 0; i < 4; i++) CHECK(pthread_create(&threads[i], NULL, ask, NULL) == 0);
-    for (i = 0; i < 4; i++) CHECK(pthread_join(threads[i], NULL) == 0);
-    svm_free_and_destroy_model(&shared);
+    trained = svm_train(&problem, &p);
+    for (k = 0; k < 2; k++) {
+        shared = k == 0 ? trained : built(trained);
+        for (i = 0; i < 4; i++) CHECK(pthread_create(&threads[i], NULL, ask, NULL) == 0);
+        for (i = 0; i < 4; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+        compare(shared);
+        if (k == 1) svm_free_and_destroy_model(&shared);
+    }
+    svm_free_and_destroy_model(&trained);
 }
 
 /* Any argument: fewer trainings, for valgrind. */
@@ -502,6 +594,8 @@ int main(int count, char **words) {
     check_probabilities(few);
     check_texts();
     check_nonsense();
+    check_null_pointers();
+    check_absurd_trainings();
     check_threads();
     printf("done\n");
     return 0;

@@ -179,6 +179,59 @@ fn same_objectives(installed: &Installed, data: &str, options: &str) {
     }
 }
 
+/// A class of weight 0 has no multipliers: LIBSVM writes an infinite rho, and never answers it while another class has weight.
+#[test]
+#[cfg(target_os = "linux")]
+fn classes_without_weight_are_answered_as_libsvm_answers_them() {
+    let installed = installed();
+    if !has_tools() {
+        return;
+    }
+    write_rows(installed.path(), ".train", 150, 81);
+    write_rows(installed.path(), ".test", 100, 82);
+    let heads = |file: &str| {
+        let text = fs::read_to_string(installed.path().join(file)).unwrap();
+        let infinite = |line: &&str| line.starts_with("label") || line.contains("inf");
+        text.lines().filter(infinite).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (data, weights) in [
+        ("two", "-w1 0"),
+        ("two", "-w-1 0"),
+        ("two", "-w1 0 -w-1 -1"),
+        ("three", "-w2 0"),
+        ("three", "-w-3 0 -w7 2"),
+        ("three", "-w7 0 -w2 -5"),
+    ] {
+        let options = format!("-s 0 -g 0.2 {weights}");
+        let words: Vec<&str> = options.split(' ').collect();
+        let train = format!("{data}.train");
+        let words = |model| [&["svm-train", "-q"], &words[..], &[&train, model]].concat();
+        printed(&installed.run(&words("own.model")));
+        printed(&installed.run_without(&words("their.model")));
+        if data == "two" {
+            assert_eq!(heads("own.model"), heads("their.model"), "{weights}");
+        }
+        let folds = |text: String| number_after(&text, " = ");
+        let words: Vec<&str> = options.split(' ').collect();
+        let words = [&["svm-train", "-q", "-v", "3"], &words[..], &[&train]].concat();
+        let (own, theirs) = (
+            folds(printed(&installed.run(&words))),
+            folds(printed(&installed.run_without(&words))),
+        );
+        assert!((own - theirs).abs() <= 100.0 * 2.0 / 150.0, "{weights}: {own}, {theirs}");
+        let test = format!("{data}.test");
+        for model in ["own.model", "their.model"] {
+            printed(&installed.run(&["svm-predict", &test, model, "by.us"]));
+            printed(&installed.run_without(&["svm-predict", &test, model, "by.them"]));
+            assert_eq!(
+                numbers(installed.path(), "by.us"),
+                numbers(installed.path(), "by.them"),
+                "{weights}, {model}"
+            );
+        }
+    }
+}
+
 /// What `svm-train` refuses by `svm_check_parameter`, with both libraries.
 #[test]
 #[cfg(target_os = "linux")]

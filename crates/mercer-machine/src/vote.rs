@@ -126,35 +126,58 @@ impl Output {
     }
 }
 
+/// The votes of so many classes are held without allocating: the vote of every query asks for them.
+const FEW_CLASSES: usize = 16;
+
+/// Fewest and most votes of one class.
+#[derive(Debug, Clone, Copy, Default)]
+struct ClassVotes {
+    fewest: u32,
+    most: u32,
+}
+
 /// Fewest and most votes that each class gets if some pairwise scores have an unknown sign.
 #[derive(Debug)]
 pub struct VoteBounds {
-    fewest: Vec<u32>,
-    most: Vec<u32>,
+    classes: usize,
+    few: [ClassVotes; FEW_CLASSES],
+    /// In place of `few`, where there are more classes.
+    many: Vec<ClassVotes>,
 }
 
 impl VoteBounds {
     /// The signs of the pairwise scores in the order of [`pairs`]: whether each is positive, where that is known.
     pub fn new(classes: usize, is_positive: impl Iterator<Item = Option<bool>>) -> Self {
-        let (mut fewest, mut most) = (vec![0u32; classes], vec![0u32; classes]);
+        let (mut few, mut many) = ([ClassVotes::default(); FEW_CLASSES], Vec::new());
+        let each = if classes <= FEW_CLASSES {
+            &mut few[..]
+        } else {
+            many.resize(classes, ClassVotes::default());
+            &mut many[..]
+        };
         for ((first, second), sign) in pairs(classes).zip(is_positive) {
-            fewest[first] += u32::from(sign == Some(true));
-            fewest[second] += u32::from(sign == Some(false));
-            most[first] += u32::from(sign != Some(false));
-            most[second] += u32::from(sign != Some(true));
+            each[first].fewest += u32::from(sign == Some(true));
+            each[second].fewest += u32::from(sign == Some(false));
+            each[first].most += u32::from(sign != Some(false));
+            each[second].most += u32::from(sign != Some(true));
         }
-        Self { fewest, most }
+        Self { classes, few, many }
+    }
+
+    fn of(&self, class: usize) -> ClassVotes {
+        let each = if self.many.is_empty() { &self.few[..] } else { &self.many[..] };
+        each[class]
     }
 
     /// Whether `class` ends before `other` whatever the unknown signs are; ties go to the lower.
     fn surely_beats(&self, class: usize, other: usize) -> bool {
-        let (fewest, most) = (self.fewest[class], self.most[other]);
+        let (fewest, most) = (self.of(class).fewest, self.of(other).most);
         fewest > most || (fewest == most && class < other)
     }
 
     /// The class that wins whatever the unknown signs are.
     pub fn winner(&self) -> Option<usize> {
-        let classes = 0..self.fewest.len();
+        let classes = 0..self.classes;
         let wins = |class: &usize| {
             classes.clone().all(|other| other == *class || self.surely_beats(*class, other))
         };
@@ -163,7 +186,7 @@ impl VoteBounds {
 
     /// Whether some unknown signs make the class win.
     pub fn may_win(&self, class: usize) -> bool {
-        !(0..self.fewest.len()).any(|other| other != class && self.surely_beats(other, class))
+        !(0..self.classes).any(|other| other != class && self.surely_beats(other, class))
     }
 }
 
@@ -232,5 +255,28 @@ mod tests {
         assert_eq!((known.winner(), known.may_win(1)), (Some(0), false));
         let unknown = VoteBounds::new(3, [Some(true), None, None].into_iter());
         assert_eq!((unknown.winner(), unknown.may_win(2)), (None, true));
+    }
+
+    #[test]
+    fn bounds_of_votes_hold_for_few_and_for_many_classes() {
+        for classes in [2, FEW_CLASSES, FEW_CLASSES + 1, 40] {
+            for winner in [0, classes / 2, classes - 1] {
+                let signs = || {
+                    pairs(classes).map(move |(a, b)| match (a == winner, b == winner) {
+                        (false, false) => None,
+                        (is_first, _) => Some(is_first),
+                    })
+                };
+                let known = VoteBounds::new(classes, signs());
+                // All pairs of the winner are known: nobody else has as many votes.
+                assert_eq!(known.winner(), Some(winner), "{classes} classes");
+                let others = (0..classes).filter(|class| *class != winner);
+                assert!(others.clone().all(|class| !known.may_win(class)), "{classes} classes");
+                // Without the first pair of the winner another may have as many.
+                let mut is_open = true;
+                let open = signs().map(|sign| sign.filter(|_| !std::mem::take(&mut is_open)));
+                assert!(VoteBounds::new(classes, open).may_win(winner), "{classes} classes");
+            }
+        }
     }
 }

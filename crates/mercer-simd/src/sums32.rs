@@ -87,12 +87,18 @@ impl Task for WeightedSums32<'_> {
     fn run<B: SimdBackend>(mut self) {
         let (mut first, count) = (0, self.sums.len());
         while first < count {
-            // Five are the sizes and the four scores of a class of five.
+            // Each row is a chain of additions that wait for each other; many side by side hide that. Registers of half the length
+            // have room for five. Five are the sizes and the four scores of a class of five, eight those of two such classes.
+            let has_room = B::V32::LANES == LANES;
             first += match count - first {
                 1 => self.rows::<B, 1>(first),
                 2 => self.rows::<B, 2>(first),
                 3 => self.rows::<B, 3>(first),
                 5 => self.rows::<B, 5>(first),
+                6 if has_room => self.rows::<B, 6>(first),
+                7 if has_room => self.rows::<B, 7>(first),
+                8 if has_room => self.rows::<B, 8>(first),
+                10 if has_room => self.rows::<B, 10>(first),
                 _ => self.rows::<B, 4>(first),
             };
         }

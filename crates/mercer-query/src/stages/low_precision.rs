@@ -62,6 +62,8 @@ struct LowPrecisionScratch {
     products: Vec<f32>,
     coded: Option<CodedQueries>,
     coded_products: Vec<i32>,
+    /// Of one query on the grid and a tile of supports.
+    gaussians: Vec<f32>,
     sums: ExpansionSums,
     runs: Vec<(u32, F32Query)>,
     codes: Vec<CodedQuery>,
@@ -130,8 +132,16 @@ impl LowPrecision {
         scratch: &mut LowPrecisionScratch,
     ) {
         let OnGrid { coded, bound } = on_grid;
-        let LowPrecisionScratch { coded: queries, coded_products, sums, runs, codes, left, .. } =
-            scratch;
+        let LowPrecisionScratch {
+            coded: queries,
+            coded_products,
+            gaussians,
+            sums,
+            runs,
+            codes,
+            left,
+            ..
+        } = scratch;
         let queries = queries.as_mut().expect("made for a stage with a grid");
         queries.clear();
         codes.clear();
@@ -171,7 +181,7 @@ impl LowPrecision {
                 if let Some(gamma) = gaussian {
                     let norms = &coded.squares()[rows.clone()];
                     let [scale, shift] = bound.exponent(gamma, code);
-                    sums.narrow.resize(products.len(), 0.0);
+                    gaussians.resize(products.len(), 0.0);
                     mercer_simd::gaussian_steps32(
                         self.expansion.isa,
                         products,
@@ -179,9 +189,9 @@ impl LowPrecision {
                         norms,
                         scale,
                         shift,
-                        &mut sums.narrow,
+                        gaussians,
                     );
-                    self.expansion.add_gaussians(position, rows.start, sums);
+                    self.expansion.add_gaussians(position, rows.start, gaussians, sums);
                 } else {
                     let [constant, pairs, single] = bound.product(code);
                     let terms = products.iter().zip(&coded.sums()[rows.clone()]);
@@ -233,9 +243,7 @@ impl LowPrecision {
                         &self.squares[rows],
                         gamma as f32,
                     );
-                    sums.narrow.clear();
-                    sums.narrow.extend_from_slice(products);
-                    self.expansion.add_gaussians(position, first, sums);
+                    self.expansion.add_gaussians(position, first, products, sums);
                 } else {
                     sums.values.resize(products.len(), 0.0);
                     mercer_simd::widen(isa, products, &mut sums.values);
@@ -274,6 +282,7 @@ impl StageWithScratch for LowPrecision {
             products: Vec::new(),
             coded: self.grid.as_ref().map(|grid| grid.coded.queries()),
             coded_products: Vec::new(),
+            gaussians: Vec::new(),
             sums: ExpansionSums::default(),
             runs: Vec::new(),
             codes: Vec::new(),

@@ -87,7 +87,7 @@ fn short_f32_sums_have_the_bits_of_their_definition() {
         let mut row =
             || -> Vec<f32> { (0..200).map(|_| noise.between(-1.0, 1.0) as f32).collect() };
         let values = row()[..length].to_vec();
-        let rows: Vec<f32> = (0..6).flat_map(|_| row()).collect();
+        let rows: Vec<f32> = (0..11).flat_map(|_| row()).collect();
         let expected = |s: usize| {
             let mut partials = [0.0f32; 16];
             for (i, value) in values.iter().enumerate() {
@@ -98,7 +98,7 @@ fn short_f32_sums_have_the_bits_of_their_definition() {
             1.0 + mercer_simd::fold8(&half)
         };
         for &isa in Isa::available() {
-            for count in 0..=6 {
+            for count in 0..=11 {
                 let mut sums = vec![1.0; count];
                 weighted_sums32(isa, &values, &rows, 200, &mut sums);
                 for (s, sum) in sums.iter().enumerate() {

@@ -31,8 +31,6 @@ enum SumPrecision {
 /// Sums of the loaded queries, one row of scores after the other.
 #[derive(Debug, Default)]
 pub(super) struct ExpansionSums {
-    /// Gaussians of one query and some supports.
-    pub(super) narrow: Vec<f32>,
     /// Products of one query and some supports.
     pub(super) values: Vec<f64>,
     powers: Vec<f64>,
@@ -146,13 +144,19 @@ impl Expansion {
         }
     }
 
-    /// Adds `sums.narrow`, the Gaussians of the query at `position` and the supports from `first` on.
-    pub(super) fn add_gaussians(&self, position: usize, first: usize, sums: &mut ExpansionSums) {
+    /// Adds the Gaussians of the query at `position` and the supports from `first` on.
+    pub(super) fn add_gaussians(
+        &self,
+        position: usize,
+        first: usize,
+        gaussians: &[f32],
+        sums: &mut ExpansionSums,
+    ) {
         let SumPrecision::F32(narrow) = &self.coefficients else { return };
         let place = position * self.weights.len()..(position + 1) * self.weights.len();
         let out =
             SumsAndSizes { sums: &mut sums.sums[place.clone()], sizes: &mut sums.sizes[place] };
-        narrow.add(self.isa, first, &sums.narrow, out, &mut sums.memory);
+        narrow.add(self.isa, first, gaussians, out, &mut sums.memory);
     }
 
     /// Adds the kernel values made of `sums.values`, the products of the query at `position` and the
