@@ -140,6 +140,7 @@ export function closingRange({ steps, now, sides, settled, isZoomed, width = 640
     const height = level.get(settled);
     out.append(line(0, height, 10, height, { stroke: COLOURS.mark, 'stroke-width': 3, class: 'settled' }));
     out.append(line(width - 10, height, width, height, { stroke: COLOURS.mark, 'stroke-width': 3 }));
+    out.prepend(line(10, height, width - 10, height, { stroke: COLOURS.mark, 'stroke-opacity': 0.45, 'stroke-dasharray': '2 5' }));
   }
   return out;
 }

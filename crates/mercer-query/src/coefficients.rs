@@ -148,7 +148,6 @@ impl CoefficientsF32 {
         // Each chunk ends with a sum across the chains of every score; that costs more than some zeros.
         let chunk_rows = match rows_per_class(machine) {
             0..100 => 48,
-            100..200 => 96,
             _ => 192,
         };
         let wide = Coefficients::in_chunks(machine, chunk_rows, |_, beta| beta);

@@ -44,7 +44,7 @@ svg{width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:var(--in
 svg .soft{fill:var(--soft)}svg .axis{stroke:var(--line)}\
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.88em;width:100%}\
 td,th{border-bottom:1px solid var(--line);padding:4px 8px 4px 0;text-align:left;vertical-align:top}\
-td.number,th.number{text-align:right;white-space:nowrap}code,pre{font-size:.92em}\
+td.number,th.number{text-align:right;white-space:nowrap}.steps :is(td,th){white-space:nowrap}code,pre{font-size:.92em}\
 @media(max-width:600px){.figures tr{display:flex;flex-wrap:wrap;border-bottom:1px solid var(--line)}\
 .figures td,.figures th{border:0}.figures td:first-child,.figures th:first-child{flex:0 0 100%}\
 .figures td:not(:first-child),.figures th:not(:first-child){flex:1 1 0;text-align:left;white-space:normal}}\
@@ -113,11 +113,16 @@ impl Page {
         self.add(&format!("<pre tabindex=\"0\">{}</pre>", escape(text)));
     }
 
-    /// Adds a table; columns whose head ends in `#` hold numbers. On a phone those
-    /// columns are below the first one.
+    /// Adds a table; columns whose head ends in `#` hold numbers. On a phone those columns are below the first one; where that holds
+    /// a number itself the table scrolls.
     pub fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
         let class = |head: &str| if head.ends_with('#') { " class=\"number\"" } else { "" };
-        let kind = if heads.iter().any(|head| head.ends_with('#')) { "figures" } else { "words" };
+        let is_number = |head: &&str| head.ends_with('#');
+        let kind = match heads.iter().position(is_number) {
+            Some(0) => "steps",
+            Some(_) => "figures",
+            None => "words",
+        };
         let mut out = format!("<div class=\"wide\" tabindex=\"0\"><table class=\"{kind}\">");
         if heads.iter().any(|head| !head.is_empty()) {
             out.push_str("<tr>");

@@ -47,7 +47,7 @@ function stages(card) {
 }
 
 function facts(session) {
-  const { card } = session;
+  const { card, metadata: { versions } } = session;
   const columns = card.feature_names ? `${count(card.columns)}: ${card.feature_names.slice(0, 12).join(', ')}${card.columns > 12 ? ', …' : ''}` : count(card.columns);
   return [
     ['Kernel', h('code', {}, card.kernel)],
@@ -58,7 +58,7 @@ function facts(session) {
     ['Scaling of rows', card.scaling ? h('code', {}, card.scaling) : 'none'],
     ['Size', bytes(card.bytes)],
     card.mean_us ? ['Time of a row, on average', `${number(card.mean_us)} µs`] : null,
-    ['Version', `${card.version} of ${session.metadata.versions.length}`],
+    ['Version', `${card.version}${versions.length > 1 ? `; the server holds ${versions.join(', ')}` : ''}`],
     ['Digest', h('code', { class: 'digest' }, card.digest)],
   ].filter(Boolean);
 }

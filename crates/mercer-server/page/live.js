@@ -28,13 +28,19 @@ function look(text, model) {
   const of = (name, own = true) => all.filter((line) => line.name === name && (!own || line.labels.model === model));
   const total = (name, own) => of(name, own).reduce((sum, { value }) => sum + value, 0);
   const first = (name) => of(name)[0]?.value;
+  // A model that was exchanged has lines for each of its versions.
+  const sums = (name, label) => {
+    const found = new Map();
+    for (const { labels, value } of of(name)) found.set(labels[label], (found.get(labels[label]) ?? 0) + value);
+    return [...found];
+  };
   return {
     at: performance.now() / 1e3,
     queries: total('mercer_queries_total'),
     requests: total('mercer_requests_total'),
     shed: total('mercer_shed_total', false),
-    stages: of('mercer_settled_total').map(({ labels, value }) => [labels.stage, value]),
-    certainties: of('mercer_queries_total').map(({ labels, value }) => [labels.certainty, value]),
+    stages: sums('mercer_settled_total', 'stage'),
+    certainties: sums('mercer_queries_total', 'certainty'),
     buckets: of('mercer_request_duration_seconds_bucket', false).map(({ labels, value }) => [labels.le === '+Inf' ? Infinity : Number(labels.le), value]),
     waits: total('mercer_queue_expected_seconds', false),
     audit: first('mercer_audit_bound_low') === undefined ? null

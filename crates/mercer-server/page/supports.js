@@ -82,9 +82,9 @@ export function supportList(session, list, names) {
     // Of many columns most are 0.
     const { places } = nonzeros(support.raw);
     const columns = support.raw.length > WIDE ? places : Array.from(support.raw, (_, column) => column);
-    const words = columns.slice(0, 6).map((column) => `${columnName(session.input, column)} ${number(support.raw[column])}`);
+    const words = columns.slice(0, 6).flatMap((column, at) => [at ? ', ' : '', h('span', {}, `${columnName(session.input, column)} ${number(support.raw[column])}`)]);
     return h('li', {},
-      side ? picture(support.raw, side, full, `support ${support.number}`) : h('div', {}, words.join(', '), columns.length > 6 ? ', …' : ''),
+      side ? picture(support.raw, side, full, `support ${support.number}`) : h('div', {}, words, columns.length > 6 ? ', …' : ''),
       h('div', {}, h('b', {}, `${support.share > 0 ? '+' : ''}${number(support.share)}`), ` for ${names[support.share > 0 ? 0 : 1]}`),
       h('small', {}, `similarity ${number(support.similarity)}`));
   };

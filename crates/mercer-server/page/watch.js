@@ -173,7 +173,7 @@ export function watchView(session, into) {
     const now = slider.valueAsNumber - 1;
     const moment = told.found[now];
     const leader = leaderName(session, told, now);
-    heading.replaceChildren(`Step ${now + 1} of ${told.found.length}: stage `, h('code', {}, told.explained.stages[moment.stage]), `, progress ${count(moment.progress)}. `,
+    heading.replaceChildren(`Step ${now + 1} of ${told.found.length}, in stage `, h('code', {}, told.explained.stages[moment.stage]), '. ',
       leader !== null ? h('b', {}, `${leader} leads${moment.isChange ? ': the leading label has changed' : ''}.`) : '');
     drawing.replaceChildren(...(told.isVote ? manyScores(session, told, now) : oneScore(session, told, now, zoom.checked)).filter(Boolean));
     side.replaceChildren(costs(told, now));

@@ -58,7 +58,7 @@ impl FittedStageCache {
             Err(CompileError::Interrupted) => {
                 self.is_cut_short = true;
                 let seconds = limit.fit_time.as_secs_f64();
-                self.refuse(&spec, &format!("its fitting took longer than {seconds:.0} s"));
+                self.refuse(&spec, &format!("its fitting took longer than {seconds:.2} s"));
             }
             Err(CompileError::Unfit { reason, .. }) => self.refuse(&spec, &reason),
             Err(error) => self.refuse(&spec, &error.to_string()),

@@ -320,12 +320,18 @@ test('the other views show the machine that was trained last', async () => {
   await shows(page, /The row is x .*, y /);
   await page.getByRole('link', { name: 'Card' }).click();
   await shows(page, /laplacian\(gamma=1\)/);
+  assert.doesNotMatch(await page.locator('main').innerText(), /Version\s+\d+ of/);
   await page.getByRole('link', { name: 'Watch' }).click();
   await shows(page, /Of \d+ support vectors these weigh most/);
   await page.getByRole('link', { name: 'Where it is hard' }).click();
   await shows(page, /2.304 answers/);
   await page.getByRole('link', { name: 'Play' }).click();
   await page.locator('#answer').waitFor();
+  await page.getByRole('link', { name: 'Live' }).click();
+  // Another version of the model answers now: what all versions answered is one sum.
+  const sums = await page.locator('.tile', { hasText: 'Queries answered' }).locator('small').innerText();
+  const names = [...sums.matchAll(/[a-z]+/g)].map(([name]) => name);
+  assert.ok(names.length > 0 && new Set(names).size === names.length, sums);
   // Back at Train the settings are as they were.
   await page.getByRole('link', { name: 'Train' }).click();
   await trained(page, /of 400 points/);

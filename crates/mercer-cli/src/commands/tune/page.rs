@@ -27,7 +27,7 @@ pub(in crate::commands) fn page(
     page.text(&format!("Result: {}.", tuning.reason));
     cards(&mut page, tuning);
     page.heading("Guarantee");
-    page.text(&format!("{}.", guarantee(model, tuning)));
+    page.text(&format!("Guaranteed: {}.", guarantee(model, tuning)));
     for line in meaning(model) {
         page.text(line);
     }
@@ -219,9 +219,9 @@ fn test(page: &mut Page, tuning: &Tuning) {
             sample.repeated
         ));
     }
-    let fewer = seen.exact_cost as f64 / seen.mean_cost.max(1.0);
+    let share = 100.0 * seen.mean_cost / (seen.exact_cost as f64).max(1.0);
     page.text(&format!(
-        "A query costs {:.0} multiply-adds on average, {fewer:.1} times fewer than exact. Times are the best of \
+        "A query costs {:.0} multiply-adds on average, {share:.1} % of the exact evaluation. Times are the best of \
          several timings on this computer: {}, {} threads.",
         seen.mean_cost, tuning.instruction_set, tuning.threads,
     ));
