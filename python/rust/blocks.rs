@@ -1,5 +1,6 @@
 //! Rows in packed blocks: bytes that travel between processes. What is computed on them is in `rounds.rs`.
 
+use mercer::data::limits::{check_table, filled};
 use mercer::data::{DataError, Matrix, MatrixBuilder};
 use mercer::train::decomposition::{BlockError, RowBlock};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
@@ -108,7 +109,7 @@ impl PyRowBlock {
     /// The values as an array.
     fn to_dense<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let shape = [self.rows.rows(), self.rows.columns()];
-        let values = self.rows.to_dense().into_dense().unwrap_or_default();
+        let values = py.detach(|| dense(&self.rows)).map_err(|error| error.raise(py))?;
         PyArray1::from_vec(py, values).reshape(shape)
     }
 
@@ -123,9 +124,9 @@ impl PyRowBlock {
     }
 
     /// Smallest and largest value of each column, zeros included.
-    fn column_ranges<'py>(&self, py: Python<'py>) -> Columns<'py> {
-        let (low, high) = py.detach(|| ranges(&self.rows));
-        (PyArray1::from_vec(py, low), PyArray1::from_vec(py, high))
+    fn column_ranges<'py>(&self, py: Python<'py>) -> PyResult<Columns<'py>> {
+        let found = py.detach(|| ranges(&self.rows)).map_err(|error| error.raise(py))?;
+        Ok((PyArray1::from_vec(py, found.0), PyArray1::from_vec(py, found.1)))
     }
 
     /// 128 bits for each row: of its values, its target and its weight. Equal rows have equal ones, dense or sparse.
@@ -159,8 +160,19 @@ fn joined(all: &[&Matrix], columns: usize) -> Result<Matrix, DataError> {
     Ok(builder.finish(columns).compact())
 }
 
-fn ranges(rows: &Matrix) -> (Vec<f64>, Vec<f64>) {
+/// All values, row after row; an error where memory does not hold them.
+fn dense(rows: &Matrix) -> Result<Vec<f64>, DataError> {
     let columns = rows.columns();
+    let mut values = filled("the array of all values", rows.rows().saturating_mul(columns), 0.0)?;
+    for (row, out) in rows.iter().zip(values.chunks_exact_mut(columns.max(1))) {
+        row.write_dense(out);
+    }
+    Ok(values)
+}
+
+fn ranges(rows: &Matrix) -> Result<(Vec<f64>, Vec<f64>), DataError> {
+    let columns = rows.columns();
+    check_table("the list of ranges", columns, rows.nonzeros())?;
     let (mut low, mut high) = (vec![f64::INFINITY; columns], vec![f64::NEG_INFINITY; columns]);
     let mut counts = vec![0usize; columns];
     for row in rows.iter() {
@@ -175,7 +187,7 @@ fn ranges(rows: &Matrix) -> (Vec<f64>, Vec<f64>) {
         low[column] = low[column].min(0.0);
         high[column] = high[column].max(0.0);
     }
-    (low, high)
+    Ok((low, high))
 }
 
 /// Two chains of mixed words (the finaliser of SplitMix64) over the non-zero values and what belongs to the row.

@@ -1,6 +1,7 @@
 """Labels and sparse matrices that try to break something: a right answer or a sentence, never a crash."""
 
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -11,7 +12,8 @@ import scipy.sparse as sp
 
 import mercer
 import mercer.svm as ours
-from mercer.errors import ConversionError, DataError
+from mercer.decomposition import RowBlock, WeightedSupports
+from mercer.errors import ConversionError, DataError, MercerError
 
 X = np.array([[0.0, 1.0], [1.0, 0.0], [0.2, 1.2], [1.1, 0.1]])
 LARGE = 2**63 - 1
@@ -120,3 +122,37 @@ def test_an_unknown_instruction_set_is_a_warning():
     )
     done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "MERCER_ISA": "avx9"}, check=False)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("width", [2**31, 2**40, 2**62])
+def test_tables_for_columns_that_hold_nothing_are_refused_with_a_sentence(width):
+    """Never a PanicException, which is no Exception, and never the end of the interpreter."""
+    parts = np.array([0, 2]), np.array([0, 3]), np.ones(2), width
+    try:
+        block = RowBlock(parts)
+    except (MercerError, ValueError) as error:
+        assert str(error)
+        return
+    for work in (
+        block.column_ranges,
+        block.to_dense,
+        lambda: WeightedSupports("rbf(gamma=1)", block, np.ones(1)).sums(block),
+        lambda: WeightedSupports("chi2", block, np.ones(1)).sums(block),
+    ):
+        try:
+            work()
+        except (MercerError, ValueError) as error:
+            assert str(error)
+
+
+def test_attributions_of_far_columns_are_refused_with_a_sentence():
+    """A model of LIBSVM text does not say how many columns its rows have."""
+    folder = pathlib.Path(__file__).parents[2] / "crates/mercer-machine/tests/data/trust"
+    far = sp.csr_matrix((np.ones(2), ([0, 1], [0, 2**31 - 2])), shape=(2, 2**31 - 1))
+    near = sp.csr_matrix(X)
+    for name in ("wide_column.model", "zero_vector.model"):
+        model = mercer.load(folder / name)
+        for rows, background in ((far, near), (near, far), (far, far)):
+            with pytest.raises(MercerError) as raised:
+                model.attribute(rows, background=background)
+            assert str(raised.value)

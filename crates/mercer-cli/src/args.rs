@@ -592,6 +592,8 @@ pub(crate) struct AttributionFlags {
     /// The other class of the score to explain
     #[arg(long, value_name = "LABEL", requires = "class", help_heading = ATTRIBUTION, hide_short_help = true)]
     pub(crate) against: Option<String>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryFlag,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

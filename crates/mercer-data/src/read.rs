@@ -153,10 +153,22 @@ pub fn read_all_within(
     chunks: &mut dyn Chunks,
     memory: usize,
 ) -> Result<(Dataset, Option<Vec<String>>), DataError> {
+    read_first_within(chunks, usize::MAX, memory)
+}
+
+/// The same of the first `most` rows: what follows them is not read.
+pub fn read_first_within(
+    chunks: &mut dyn Chunks,
+    most: usize,
+    memory: usize,
+) -> Result<(Dataset, Option<Vec<String>>), DataError> {
     let mut gathered: Option<gather::Gathered> = None;
     let mut ids: Option<Vec<String>> = None;
-    let mut bytes = 0usize;
-    while let Some(chunk) = chunks.next_chunk(CHUNK_ROWS)? {
+    let (mut bytes, mut left) = (0usize, most);
+    while left > 0
+        && let Some(chunk) = chunks.next_chunk(CHUNK_ROWS.min(left))?
+    {
+        left = left.saturating_sub(chunk.examples.rows());
         bytes = bytes.saturating_add(chunk.examples.bytes());
         if bytes > memory {
             return Err(DataError::RowsTooLarge { limit: memory });

@@ -1,8 +1,11 @@
 //! A table of the user: its columns and principal components, two of which become the plane. The points themselves are in
 //! `points.rs`.
 
-use std::io::Cursor;
+use std::fs::File;
+use std::io::{Cursor, Read};
+use std::path::Path;
 
+use mercer::data::limits::check_table;
 use mercer::data::read::{self, Options};
 use mercer::data::{Dataset, Matrix, Targets, scale};
 use mercer::kernel::eigen;
@@ -18,6 +21,8 @@ const DIRECTED: usize = 1000;
 const FEW: usize = 4;
 /// Columns that can be chosen, at most.
 const CHOSEN: usize = 2000;
+/// Bytes that a table and its rows may take.
+const MEMORY: usize = 1 << 30;
 
 /// Bytes that a packed file may become, at most.
 const UNPACKED: u64 = 256 << 20;
@@ -36,6 +41,18 @@ pub struct Table {
 }
 
 impl Table {
+    /// Reads a file; `label` says which column holds the classes (empty: guessed).
+    ///
+    /// # Errors
+    /// As [`Table::read`], or if the file has more bytes than a table may.
+    pub fn open(path: &Path, label: &str) -> anyhow::Result<Self> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(MEMORY as u64 + 1).read_to_end(&mut bytes)?;
+        anyhow::ensure!(bytes.len() <= MEMORY, "the file has more than {} MiB", MEMORY >> 20);
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        Self::read(bytes, &name.unwrap_or_default(), label)
+    }
+
     /// Reads the bytes of a file; `name` says what it is, `label` which column holds the classes (empty: guessed).
     ///
     /// # Errors
@@ -45,7 +62,8 @@ impl Table {
         let label = label.parse().unwrap_or_else(|never| match never {});
         let options = Options { label, unpacked_limit: UNPACKED, ..Options::default() };
         let mut chunks = read::from_packed(Cursor::new(bytes), &name.to_lowercase(), &options)?;
-        let data = read::read_all(&mut *chunks)?;
+        // One row more than is taken tells that there are too many.
+        let (data, _) = read::read_first_within(&mut *chunks, MOST + 1, MEMORY)?;
         let target = chunks.target().and_then(|target| target.column);
         Self::new(name, data, target)
     }
@@ -53,8 +71,12 @@ impl Table {
     fn new(name: &str, data: Dataset, target: Option<String>) -> anyhow::Result<Self> {
         let (count, width) = (data.examples.rows(), data.examples.columns());
         anyhow::ensure!(count > 0, "{name} has no rows");
-        anyhow::ensure!(count <= MOST, "{name} has {count} rows; at most {MOST} are taken");
+        anyhow::ensure!(
+            count <= MOST,
+            "{name} has more than {MOST} rows, which are all that is taken"
+        );
         anyhow::ensure!(width >= 2, "{name} has one column: a plane needs two");
+        check_table("the list of columns", width, data.examples.nonzeros())?;
         let texts: Vec<String> = match &data.targets {
             Targets::Absent => anyhow::bail!("{name} has no column of classes"),
             Targets::Numbers(numbers) => numbers.iter().map(ToString::to_string).collect(),
@@ -89,12 +111,7 @@ impl Table {
     /// Values of all rows along an axis.
     fn values(&self, axis: &str) -> anyhow::Result<Vec<f64>> {
         if let Some(column) = self.columns.iter().position(|name| name == axis) {
-            let mut row = vec![0.0; self.rows.columns()];
-            let of = |at: usize| {
-                self.rows.row(at).write_dense(&mut row);
-                row[column]
-            };
-            return Ok((0..self.rows.rows()).map(of).collect());
+            return Ok(self.rows.iter().map(|row| row.get(column)).collect());
         }
         let number = axis.strip_prefix("component ").and_then(|text| text.parse::<usize>().ok());
         let component = number.and_then(|number| self.components.get(number.checked_sub(1)?));

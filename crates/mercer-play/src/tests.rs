@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::*;
 use mercer::data::Matrix;
 use mercer::query::{Certainty, Plan};
+use mercer_testkit::names::ADVERSARIAL;
 
 /// A playground with its models, after its start.
 struct Fixture {
@@ -299,5 +300,55 @@ fn a_table_gives_columns_and_components() {
     assert!(fixture.bytes("table", text.as_bytes(), &name).is_ok());
     let long = "a,b,y\n".to_owned() + &"1,2,x\n".repeat(20_001);
     let refusal = fixture.bytes("table", long.as_bytes(), &[("name", "long.csv")]).unwrap_err();
-    assert!(refusal.contains("20001 rows; at most 20000"), "{refusal}");
+    assert!(refusal.contains("more than 20000 rows"), "{refusal}");
+    // Two rows that claim four thousand million columns.
+    let wide = b"1 1:1 4000000000:1\n0 2:1 3:1\n";
+    let refusal = fixture.bytes("table", wide, &[("name", "wide.svm")]).unwrap_err();
+    assert!(refusal.contains("number the columns consecutively"), "{refusal}");
+}
+
+/// Names of classes, columns, tables and calls from the page.
+#[test]
+fn adversarial_names_come_back_as_they_are_or_are_refused() {
+    let fixture = Fixture::new(None);
+    let points: Vec<Value> =
+        (0..20).map(|at| json!([f64::from(at), f64::from(at % 7), at % 5])).collect();
+    for names in ADVERSARIAL.chunks_exact(5) {
+        let mut settings = rbf(1.0);
+        (settings["points"], settings["classes"]) = (json!(points), json!(names));
+        let trained = fixture.fitted(&settings);
+        assert!(trained["message"].is_null(), "{trained}");
+        assert_eq!(fixture.call("state", &json!({}))["classes"], json!(names));
+        let saved = fixture.bytes("save", br#"{"what":"machine"}"#, &[]).unwrap();
+        let model = file::from_bytes(&saved).unwrap();
+        let classes: Vec<String> =
+            model.machine.classes().iter().map(ToString::to_string).collect();
+        assert!(classes.iter().all(|class| names.contains(&class.as_str())), "{classes:?}");
+        assert!(fixture.call("map", &map("machine")).is_object());
+    }
+    let mut tables = 0;
+    let field = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    for pair in ADVERSARIAL.windows(2).filter(|pair| pair.iter().all(|name| name.trim() == *name)) {
+        let mut text = format!("{},{},kind\n", field(pair[0]), field(pair[1]));
+        for row in 0..12 {
+            writeln!(text, "{row},{},{}", row % 5, field(pair[row % 2])).unwrap();
+        }
+        let name = format!("{}.csv", pair[0]);
+        // Names that are numbers are a row of values.
+        match fixture.bytes("table", text.as_bytes(), &[("name", &name), ("label", "kind")]) {
+            Ok(_) => {
+                let state = fixture.call("state", &json!({}));
+                assert_eq!(state["classes"], json!(pair));
+                assert_eq!(state["table"]["name"], json!(name));
+                tables += 1;
+            }
+            Err(refusal) => assert!(!refusal.is_empty()),
+        }
+        for call in ["example", "axes", "save", pair[0]] {
+            let body =
+                json!({ "name": pair[0], "rows": 10, "x": pair[0], "y": "x", "what": pair[1] });
+            assert!(!fixture.refusal(call, &body).is_empty());
+        }
+    }
+    assert!(tables > 20, "{tables} tables were read");
 }

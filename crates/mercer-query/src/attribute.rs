@@ -11,7 +11,7 @@ mod separable;
 use std::sync::Arc;
 
 use mercer_data::Matrix;
-use mercer_data::limits::{NUMBERS_PER_VALUE, SMALL_TABLE};
+use mercer_data::limits::{NUMBERS_PER_VALUE, SMALL_TABLE, filled};
 use mercer_data::scale::Map;
 use mercer_kernel::{ExponentialForm, Form, Profile};
 use mercer_machine::{Answer, Machine, Model, Output, Scheme, Score, pairs};
@@ -37,7 +37,8 @@ pub struct Attribution {
     pub base: f64,
     /// The contribution of each column. They add up to `score - base`, up to rounding.
     pub values: Vec<f64>,
-    /// A range for each column that contains its Shapley value in real arithmetic.
+    /// A range for each column that contains its Shapley value in real arithmetic; from the least to the largest number where
+    /// nothing is known.
     pub ranges: Vec<Interval>,
 }
 
@@ -79,7 +80,7 @@ pub struct Attributor<'a> {
     machine: &'a Machine,
     /// Columns of dense background rows; sparse ones may have any number.
     dense_width: Option<usize>,
-    background: Dense,
+    background: Arc<Dense>,
     background_scores: Vec<f64>,
     method: Method<'a>,
 }
@@ -99,12 +100,20 @@ struct Dense {
 }
 
 impl Dense {
-    fn new(rows: &Matrix, columns: usize) -> Self {
-        let mut values = vec![0.0; rows.rows() * columns];
-        for (row, out) in rows.iter().zip(values.chunks_exact_mut(usize::max(columns, 1))) {
+    /// # Errors
+    /// If the memory cannot be allocated.
+    fn new(rows: &Matrix, columns: usize) -> Result<Self, QueryError> {
+        let mut dense = Self::zeros(rows.rows(), columns)?;
+        for (row, out) in rows.iter().zip(dense.values.chunks_exact_mut(usize::max(columns, 1))) {
             row.write_dense(out);
         }
-        Self { columns, values }
+        Ok(dense)
+    }
+
+    fn zeros(rows: usize, columns: usize) -> Result<Self, QueryError> {
+        let numbers = rows.saturating_mul(columns);
+        let values = filled("the dense copy of the rows", numbers, 0.0);
+        Ok(Self { columns, values: values.map_err(|_| QueryError::NoMemory { numbers })? })
     }
 
     fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> + Clone {
@@ -143,8 +152,8 @@ impl<'a> Attributor<'a> {
     /// Rows and background rows are as the machine gets them: scaled.
     ///
     /// # Errors
-    /// If there are no background rows, they are of another width than the machine, or the kernel is none whose Shapley
-    /// values are known.
+    /// If there are no background rows, they are of another width than the machine, they take more memory than there is, or the
+    /// kernel is none whose Shapley values are known.
     pub fn new(machine: &'a Machine, background: &Matrix) -> Result<Self, QueryError> {
         if background.rows() == 0 {
             return Err(QueryError::NoBackground);
@@ -159,7 +168,7 @@ impl<'a> Attributor<'a> {
         let plan = Arc::new(Plan::exact(machine));
         let dense_width = (!background.is_sparse()).then_some(background.columns());
         let background_scores = plan.scores(background)?;
-        let background = Dense::new(background, columns);
+        let background = Arc::new(Dense::new(background, columns)?);
         let method = method(machine, &background)?;
         Ok(Self { plan, machine, dense_width, background, background_scores, method })
     }
@@ -189,7 +198,7 @@ impl<'a> Attributor<'a> {
         let stored = rows.nonzeros() + self.machine.supports().nonzeros();
         check_width(rows.rows(), columns, stored)?;
         let scores = self.plan.scores(rows)?;
-        let dense = Dense::new(rows, columns);
+        let dense = Dense::new(rows, columns)?;
         let count = self.machine.scores().len();
         let each = |(row, (x, scores)): (usize, (&[f64], &[f64]))| {
             let explained = explained(self.machine.output(), scores, choice)?;
@@ -202,11 +211,11 @@ impl<'a> Attributor<'a> {
 
     /// The same for rows with more columns, which hold zeros in the background.
     fn widened(&self, columns: usize) -> Result<Self, QueryError> {
-        let mut values = vec![0.0; self.background.rows().len() * columns];
-        for (wide, row) in values.chunks_exact_mut(columns).zip(self.background.rows()) {
+        let mut background = Dense::zeros(self.background.rows().len(), columns)?;
+        for (wide, row) in background.values.chunks_exact_mut(columns).zip(self.background.rows()) {
             wide[..row.len()].copy_from_slice(row);
         }
-        let background = Dense { columns, values };
+        let background = Arc::new(background);
         Ok(Self {
             plan: self.plan.clone(),
             machine: self.machine,
@@ -239,7 +248,7 @@ impl<'a> Attributor<'a> {
 }
 
 /// How a machine's Shapley values are computed.
-fn method<'a>(machine: &'a Machine, background: &Dense) -> Result<Method<'a>, QueryError> {
+fn method<'a>(machine: &'a Machine, background: &Arc<Dense>) -> Result<Method<'a>, QueryError> {
     let unknown = || {
         let kernel = machine.kernel().spec().to_string();
         QueryError::NotAttributable { kernel, degree: MAX_ATTRIBUTED_DEGREE }

@@ -70,6 +70,14 @@ pub enum QueryError {
         /// The most.
         limit: usize,
     },
+    /// Attributions of more rows and columns than memory holds.
+    #[error(
+        "attributions need a number for each column: {numbers} numbers here, more than this computer has memory for"
+    )]
+    NoMemory {
+        /// Numbers needed.
+        numbers: usize,
+    },
     /// A threshold for a machine that does not answer by the sign of one score.
     #[error(
         "a threshold needs a machine that answers by one score (two classes, novelty); this one has several or is a regression"
@@ -174,6 +182,7 @@ impl QueryError {
             | Self::BackgroundWidth { .. }
             | Self::NotAttributable { .. }
             | Self::WideAttributions { .. }
+            | Self::NoMemory { .. }
             | Self::ScaledByRow { .. }
             | Self::NoSets
             | Self::UntestedSets

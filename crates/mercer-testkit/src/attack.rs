@@ -1,9 +1,11 @@
 //! Machines and queries of every scale that a file can hold, made to break certificates, with their true scores.
 //! A seed and a number determine a machine; what answers it is given by the caller (`check.rs` judges).
 
+mod attributions;
 mod check;
 mod kernels;
 mod queries;
+mod sets;
 mod truth;
 
 use mercer_data::Matrix;
@@ -18,7 +20,9 @@ use std::sync::Arc;
 use crate::real::Real;
 use crate::{Wide, generate, reference};
 
+pub use attributions::ATTRIBUTIONS;
 pub use check::{AttackCounts, StageCount, Violation};
+pub use sets::SETS;
 pub use truth::{REFERENCE_BITS, TrueScore};
 
 /// How large rows, parameters and coefficients of a machine are.

@@ -53,7 +53,7 @@ pub fn kernel<T: Real>(spec: &Spec, u: &[f64], v: &[f64]) -> T {
     match spec.name() {
         "linear" | "precomputed" => columns(u, v, |a: T, b| a * b),
         "polynomial" => {
-            let degree = number(spec, 0, "degree", Some(3.0)) as u32;
+            let degree = degree(spec);
             affine::<T>(spec, 1, u, v).powi(degree)
         }
         "sigmoid" => affine::<T>(spec, 0, u, v).tanh(),
@@ -100,10 +100,25 @@ fn columns<T: Real>(u: &[f64], v: &[f64], term: impl Fn(T, T) -> T) -> T {
         .fold(T::from(0.0), |sum, (a, b)| sum + term(T::from(a), T::from(b)))
 }
 
+/// The degree of a polynomial kernel.
+pub(crate) fn degree(spec: &Spec) -> u32 {
+    number(spec, 0, "degree", Some(3.0)) as u32
+}
+
+/// `gamma` and `coef0` of a polynomial kernel.
+pub(crate) fn affine_parameters(spec: &Spec) -> [f64; 2] {
+    affine_at(spec, 1)
+}
+
+/// `gamma`, the parameter at `position`, and `coef0` behind it.
+fn affine_at(spec: &Spec, position: usize) -> [f64; 2] {
+    let gamma = number(spec, position, "gamma", Some(1.0));
+    [gamma, number(spec, position + 1, "coef0", Some(0.0))]
+}
+
 /// `gamma u·v + coef0`, `gamma` being the parameter at `position`.
 fn affine<T: Real>(spec: &Spec, position: usize, u: &[f64], v: &[f64]) -> T {
-    let gamma = number(spec, position, "gamma", Some(1.0));
-    let coef0 = number(spec, position + 1, "coef0", Some(0.0));
+    let [gamma, coef0] = affine_at(spec, position);
     T::from(gamma) * columns(u, v, |a: T, b| a * b) + T::from(coef0)
 }
 

@@ -23,12 +23,7 @@ pub(super) fn run(arguments: &Play, common: &Common, console: &Console) -> anyho
         "--listen {listen}: whoever reaches the page can train; only addresses of this computer are taken"
     );
     let table = match data {
-        Some(path) => {
-            let place = || path.display().to_string();
-            let bytes = std::fs::read(path).with_context(place)?;
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            Some(Table::read(bytes, &name.unwrap_or_default(), label).with_context(place)?)
-        }
+        Some(path) => Some(Table::open(path, label).with_context(|| path.display().to_string())?),
         None => None,
     };
     let options = ServeOptions {

@@ -18,12 +18,12 @@ fn acts(bytes: &[u8]) -> bool {
 }
 
 /// Names that a table can hold: white space around a field does not belong to it.
-fn names() -> Vec<&'static str> {
+pub(crate) fn names() -> Vec<&'static str> {
     ADVERSARIAL.iter().copied().filter(|name| name.trim() == *name).collect()
 }
 
 /// A table whose columns and labels have adversarial names, and a model of it.
-fn trained(folder: &Folder) -> (String, String) {
+pub(crate) fn trained(folder: &Folder) -> (String, String) {
     let field = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let columns: Vec<String> = ADVERSARIAL.iter().take(8).map(|name| field(name)).collect();
     let mut text = format!("{},class\n", columns.join(","));

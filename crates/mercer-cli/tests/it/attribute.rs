@@ -76,6 +76,16 @@ fn bad_backgrounds_classes_kernels_and_scalings_get_a_sentence() {
     assert!(ask(&model, &narrow, &[]).contains("narrow.csv"));
     let empty = folder.write("empty.csv", "x,y,label\n");
     assert!(ask(&model, &empty, &[]).contains("rows"), "{}", ask(&model, &empty, &[]));
+    let large = ask(&model, &rows, &["--memory", "1KiB"]);
+    assert!(large.contains("--memory") && !large.contains("panicked"), "{large}");
+    // Two rows that name a far column would be dense.
+    let far = folder.write("far.svm", &"1 1:1 900000:1\n".repeat(40));
+    let near = folder.write("near.svm", &"1 1:1 2:1\n-1 1:2\n".repeat(9));
+    let sparse = folder.path("sparse.mercer");
+    done(&["train", &near, "-o", &sparse]);
+    let common = ["explain", &sparse, &near, "--attribute", "--background", &far];
+    let wide = refused(&[&common[..], &["--memory", "8MiB"]].concat());
+    assert!(wide.contains("--memory"), "{wide}");
     assert!(ask(&model, &rows, &["--class", "7"]).contains("no class '7'; it knows"));
     let (_, sigmoid) = trained(&folder, &["--kernel", "sigmoid(gamma=0.1)"]);
     assert!(ask(&sigmoid, &rows, &[]).contains("cannot be attributed to columns"));

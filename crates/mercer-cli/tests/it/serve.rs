@@ -6,6 +6,7 @@ mod deploy;
 mod forged;
 mod lifecycle;
 mod load;
+mod names;
 mod operation;
 mod page;
 mod remote;

@@ -1,5 +1,6 @@
 //! An attack on certificates: machines of every kernel at every scale, and the ranges and labels of every certifying
-//! stage against true scores. A million ranges here; `cargo xtask bench soak` runs as many as wanted.
+//! stage against true scores; attributions against Shapley values, prediction sets against exact scores. A million ranges here;
+//! `cargo xtask bench soak` runs as many as wanted.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,7 @@ use mercer_kernel::KERNELS;
 use mercer_query::{Plan, PlanTrust};
 use mercer_spec::Spec;
 use mercer_testkit::attack::{
-    AttackCase, AttackCounts, REFERENCE_BITS, Scale, TrueScore, Violation,
+    ATTRIBUTIONS, AttackCase, AttackCounts, REFERENCE_BITS, SETS, Scale, TrueScore, Violation,
 };
 use rayon::prelude::*;
 
@@ -54,6 +55,11 @@ impl Effort {
         AttackCase::new(seed, number, if self == Self::Test { 1 } else { SOAK_ROUNDS })
     }
 
+    /// Rows that are attributed.
+    fn attributed(self) -> usize {
+        if self == Self::Test { 4 } else { 8 }
+    }
+
     fn plans(self, case: &AttackCase, stage: &str) -> Vec<Spec> {
         if self == Self::Test { vec![case.plan(stage)] } else { case.plans(stage) }
     }
@@ -78,6 +84,9 @@ fn attack_one(seed: u64, number: u64, effort: Effort) -> Findings {
         stage = "exact";
         let plan = Plan::exact(&case.machine);
         findings.violations.extend(case.check("exact", &plan, &truth, &mut findings.counts));
+        stage = ATTRIBUTIONS;
+        let rows = effort.attributed();
+        findings.violations.extend(case.check_attributions(rows, &mut findings.counts));
         for name in certifying() {
             stage = name;
             for text in effort.plans(&case, name) {
@@ -85,7 +94,9 @@ fn attack_one(seed: u64, number: u64, effort: Effort) -> Findings {
                 let Ok(sections) = compile(&case.machine, &text, None) else { continue };
                 let plan = Plan::load(&case.machine, &sections, PlanTrust::Everything)
                     .expect("a plan that was just made");
-                findings.violations.extend(case.check(name, &plan, &truth, &mut findings.counts));
+                let counts = &mut findings.counts;
+                findings.violations.extend(case.check(name, &plan, &truth, counts));
+                findings.violations.extend(case.check_sets(name, &plan, &truth, counts));
             }
         }
     }));
@@ -139,7 +150,7 @@ fn print(findings: &Findings) {
     print!("{:>14}", "ranges");
     Scale::ALL.iter().for_each(|scale| print!("{:>14}", scale.name()));
     println!("{:>14}{:>12}", "all", "certified");
-    for stage in certifying().chain(["exact"]) {
+    for stage in certifying().chain(["exact", ATTRIBUTIONS, SETS]) {
         print!("{stage:>14}");
         let own = |scale: Scale| counts.by_stage.get(&(stage, scale)).copied().unwrap_or_default();
         Scale::ALL.iter().for_each(|scale| print!("{:>14}", own(*scale).pairs));
@@ -149,12 +160,14 @@ fn print(findings: &Findings) {
     }
     let total = counts.total();
     println!(
-        "{} ranges and {} certified labels, {} of the ranges against {} scores of {REFERENCE_BITS} bits; {} \
-         queries overflow; {} violations",
+        "{} ranges, {} certified labels and proved signs, {} of the ranges against {} references of {REFERENCE_BITS} bits; {} \
+         targets of prediction sets, {} sets decided by ranges; {} queries overflow; {} violations",
         total.pairs,
         total.certified,
         total.precise,
         counts.references,
+        counts.sets().pairs,
+        counts.sets().certified,
         counts.refused,
         findings.violations.len()
     );
@@ -176,7 +189,7 @@ fn a_million_ranges_hold_at_every_scale_for_every_kernel_and_certifying_stage() 
     let findings = attack.run(|_, _| ());
     print(&findings);
     assert!(findings.violations.is_empty(), "{} violations", findings.violations.len());
-    for stage in certifying().chain(["exact"]) {
+    for stage in certifying().chain(["exact", ATTRIBUTIONS, SETS]) {
         let own = findings.counts.by_stage.iter().filter(|((name, _), _)| *name == stage);
         let certified: u64 = own.clone().map(|(_, count)| count.certified).sum();
         let scales = own.filter(|(_, count)| count.pairs > 0).count();

@@ -163,7 +163,8 @@ impl PowerPair {
             let value = beta * powers.factorial * found;
             let own = larger(a.abs(), b.abs());
             // All columns of the row: those that are shared are summed as well.
-            let error = power_error(sums.values.len(), powers.degree as u32, own, self.all);
+            let columns = sums.values.len();
+            let error = power_error(columns, powers.degree as u32, powers.scale, own, self.all);
             sums.values[*column as usize] += value;
             sums.sizes[*column as usize] += value.abs();
             sums.errors[*column as usize] += beta.abs() * error;

@@ -1,53 +1,66 @@
 //! Scores that are sums over columns: the contribution of a column is its own part of the score, less the mean of that part
 //! over the background. Linear machines, additive kernels and machines of tables.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use mercer_kernel::Term;
 use mercer_machine::{Machine, Score};
 
 use super::{Contributions, Dense};
-use crate::certify::shapley::sum_error;
+use crate::certify::shapley::{sum_error, term_error};
 
 #[derive(Debug)]
 pub(super) struct Separable<'a> {
     machine: &'a Machine,
     /// The scalar kernel; the product of two values where there is none.
     term: Option<&'a dyn Term>,
-    background: Dense,
+    background: Arc<Dense>,
     /// For each score the parts of the background, summed over rows: computed when first asked for.
     sums: Vec<OnceLock<Parts>>,
 }
 
-/// The part of each column of a score, and the sum of absolute values that it was added up from.
+/// The part of each column of a score, the sum of absolute values that it was added up from, and what those lost below the
+/// normal range before they were multiplied.
 #[derive(Debug, Clone)]
 struct Parts {
     values: Vec<f64>,
     sizes: Vec<f64>,
+    lost: Vec<f64>,
+}
+
+impl Parts {
+    fn new(columns: usize) -> Self {
+        let zeros = || vec![0.0; columns];
+        Self { values: zeros(), sizes: zeros(), lost: zeros() }
+    }
+
+    fn add(&mut self, column: usize, value: f64) {
+        self.values[column] += value;
+        self.sizes[column] += value.abs();
+    }
 }
 
 impl<'a> Separable<'a> {
     pub(super) fn new(
         machine: &'a Machine,
         term: Option<&'a dyn Term>,
-        background: &Dense,
+        background: &Arc<Dense>,
     ) -> Self {
         let sums = machine.scores().iter().map(|_| OnceLock::new()).collect();
-        let background = Dense { columns: background.columns, values: background.values.clone() };
-        Self { machine, term, background, sums }
+        Self { machine, term, background: Arc::clone(background), sums }
     }
 
     pub(super) fn of_row(&self, position: usize, x: &[f64]) -> Contributions {
         let score = &self.machine.scores()[position];
         let rows = self.background.rows().len();
         let sums = self.sums[position].get_or_init(|| {
-            let zeros = vec![0.0; x.len()];
-            let mut sums = Parts { values: zeros.clone(), sizes: zeros };
+            let mut sums = Parts::new(x.len());
             for z in self.background.rows() {
                 let parts = self.parts(score, z);
                 for column in 0..x.len() {
                     sums.values[column] += parts.values[column];
                     sums.sizes[column] += parts.sizes[column];
+                    sums.lost[column] += parts.lost[column];
                 }
             }
             sums
@@ -57,10 +70,13 @@ impl<'a> Separable<'a> {
         let values = own.values.iter().zip(means).map(|(own, mean)| own - mean).collect();
         let terms = self.terms(score) + rows + 4;
         let rounding = self.term.map_or(1.0, Term::rounding) + 2.0;
-        let sizes = sums.sizes.iter().map(|size| size / rows as f64);
-        let errors = own.sizes.iter().zip(sizes);
-        let errors = errors.map(|(own, mean)| sum_error(terms, rounding, own + mean)).collect();
-        Contributions { values, errors }
+        let error = |column: usize| {
+            let both = |own: &[f64], sums: &[f64]| own[column] + sums[column] / rows as f64;
+            // What was lost was summed too: far fewer roundings than 1e9.
+            sum_error(terms, rounding, both(&own.sizes, &sums.sizes))
+                + both(&own.lost, &sums.lost) * (1.0 + 1e-6)
+        };
+        Contributions { values, errors: (0..x.len()).map(error).collect() }
     }
 
     /// Terms that a part is added up from.
@@ -73,16 +89,11 @@ impl<'a> Separable<'a> {
     }
 
     fn parts(&self, score: &Score, x: &[f64]) -> Parts {
-        let zeros = vec![0.0; x.len()];
-        let mut parts = Parts { values: zeros.clone(), sizes: zeros };
-        let mut add = |column: usize, value: f64| {
-            parts.values[column] += value;
-            parts.sizes[column] += value.abs();
-        };
+        let mut parts = Parts::new(x.len());
         match score {
             Score::Linear { weights, .. } => {
                 for (column, (weight, x)) in weights.iter().zip(x).enumerate() {
-                    add(column, weight * x);
+                    parts.add(column, weight * x);
                 }
             }
             Score::Additive { weights, .. } => {
@@ -94,7 +105,7 @@ impl<'a> Separable<'a> {
                     let own = &weights[column * rank..(column + 1) * rank];
                     let encoding = &bins.encoding()[bin * rank..(bin + 1) * rank];
                     for (weight, code) in own.iter().zip(encoding) {
-                        add(column, f64::from(*weight) * f64::from(*code));
+                        parts.add(column, f64::from(*weight) * f64::from(*code));
                     }
                 }
             }
@@ -103,7 +114,9 @@ impl<'a> Separable<'a> {
                 for (support, beta) in supports.iter().zip(coefficients) {
                     self.machine.supports().row(*support as usize).write_dense(&mut dense);
                     for (column, (x, s)) in x.iter().zip(&dense).enumerate() {
-                        add(column, beta * self.value(*x, *s));
+                        let (value, lost) = self.value(*x, *s);
+                        parts.add(column, beta * value);
+                        parts.lost[column] += beta.abs() * lost;
                     }
                 }
             }
@@ -111,12 +124,12 @@ impl<'a> Separable<'a> {
         parts
     }
 
-    /// The scalar kernel.
-    fn value(&self, u: f64, v: f64) -> f64 {
+    /// The scalar kernel, and a bound on what it lost below the normal range.
+    fn value(&self, u: f64, v: f64) -> (f64, f64) {
         match self.term {
-            None => u * v,
-            Some(term) if term.vanishes_at_zero() && (u == 0.0 || v == 0.0) => 0.0,
-            Some(term) => term.term(u, v),
+            None => (u * v, term_error(0.0)),
+            Some(term) if term.vanishes_at_zero() && (u == 0.0 || v == 0.0) => (0.0, 0.0),
+            Some(term) => (term.term(u, v), term_error(term.magnitude(u, v))),
         }
     }
 }

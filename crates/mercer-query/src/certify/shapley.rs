@@ -60,19 +60,31 @@ impl ProductError {
 }
 
 /// Error of one contribution `h(.. + a_j) - h(.. + b_j)` of a power `(c + Σ)^p`, averaged over subsets: `own` is the larger of `|a_j|`
-/// and `|b_j|`, `all` is `|c| + Σ_k max(|a_k|, |b_k|)`.
+/// and `|b_j|`, `all` is `|c| + Σ_k max(|a_k|, |b_k|)`. Each `a_k` and `b_k` is a product of two values times `scale`.
 ///
 /// Moments are sums of products of at most p values. In absolute values they add up to
 /// `Σ_q binom(p, q) 2 own^q (all - own)^(p-q) <= 2 p own all^(p-1)`, and no term meets more roundings than p + 6 for each column
 /// and 8 p besides, those of nodes and weights included.
-pub(crate) fn power_error(columns: usize, degree: u32, own: f64, all: f64) -> f64 {
+///
+/// A product of two values that underflows is wrong by `2^-1075`, `scale` times as much after it; together they move each sum
+/// by at most `δ`, and a difference of two powers by `2 p δ (all + δ)^(p-1)`.
+pub(crate) fn power_error(columns: usize, degree: u32, scale: f64, own: f64, all: f64) -> f64 {
     let p = f64::from(degree);
     let steps = (columns as f64 + 8.0) * (p + 6.0) + 8.0 * p + 8.0 * RULE_UNITS;
     let size = 2.0 * p * own * all.powi(degree as i32 - 1) * (1.0 + 1e-9);
     // Each operation may underflow by `2^-1075`; what follows multiplies by at most `p! (1 + all)^p`, and `p! < 2^53`.
     let underflow = steps * f64::MIN_POSITIVE * (1.0 + all).powi(degree as i32);
-    let error = gamma(steps) * size + underflow;
+    let moved = columns as f64 * (scale.abs() + 1.0) * f64::MIN_POSITIVE;
+    let shifted = 2.0 * p * moved * (all + moved).powi(degree as i32 - 1) * (1.0 + 1e-9);
+    let error = gamma(steps) * size + underflow + shifted;
     if error.is_nan() { f64::INFINITY } else { error }
+}
+
+/// What a term of two values may have lost below the normal range, before it is multiplied by a coefficient: that of its last
+/// operation, and, where the quotient of both values underflows, all of it. It is then below 1500 times the lesser value, that
+/// is below `1e-150 sqrt(u v)`; `magnitude` is at least `sqrt(u v)`.
+pub(crate) fn term_error(magnitude: f64) -> f64 {
+    f64::MIN_POSITIVE + 1e-150 * magnitude
 }
 
 /// Error of a sum of `terms` numbers whose absolute values add up to `size`, with so many roundings in each term.
@@ -175,29 +187,51 @@ mod tests {
         assert!(column(far).is_infinite(), "{}", column(far));
     }
 
-    fn power_truth(degree: u32, &[own, all]: &[Wide; 2]) -> [Wide; 2] {
-        let power = |exponent: u32| (0..exponent).fold(Wide::ONE, |power, _| power * all);
+    fn power_truth(degree: u32, &[scale, own, all]: &[Wide; 3]) -> [Wide; 2] {
+        let power = |base: Wide, exponent: u32| (0..exponent).fold(Wide::ONE, |all, _| all * base);
         let p = f64::from(degree);
         let steps = COLUMNS as f64 * (p + 6.0) + 8.0 * p;
         let factorial: f64 = (1..=degree).map(f64::from).product();
+        let least = wide(f64::from_bits(1)) / wide(2.0);
         // Each operation may be wrong by 2^-1075, and what follows multiplies by `p! (1 + all)^p` at most.
-        let lost = wide(f64::from_bits(1)) / wide(2.0) * wide(steps * factorial);
-        let grown = (0..degree).fold(Wide::ONE, |power, _| power * (Wide::ONE + all));
-        let size = wide(2.0 * p) * own * power(degree - 1);
-        inject::around(Wide::ZERO, inject::gamma(steps, UNIT) * size + lost * grown)
+        let lost = least * wide(steps * factorial) * power(Wide::ONE + all, degree);
+        let size = wide(2.0 * p) * own * power(all, degree - 1);
+        // So may each product of two values, and the product of it with the factor.
+        let moved = wide(COLUMNS as f64) * least * (scale.abs() + Wide::ONE);
+        let shifted = wide(2.0 * p) * moved * power(all + moved, degree - 1);
+        inject::around(Wide::ZERO, inject::gamma(steps, UNIT) * size + lost + shifted)
     }
 
     #[test]
     fn contributions_of_powers_are_within_their_error() {
         for degree in [1, 2, 3, 8] {
-            let range = |[own, all]: [f64; 2]| known(power_error(COLUMNS, degree, own, all));
-            let truth = |numbers: &[Wide; 2]| power_truth(degree, numbers);
-            for ordinary in [[0.5, 2.0], [1e-30, 1e-20], [1e-320, 1e-300]] {
+            let range =
+                |[scale, own, all]: [f64; 3]| known(power_error(COLUMNS, degree, scale, own, all));
+            let truth = |numbers: &[Wide; 3]| power_truth(degree, numbers);
+            for ordinary in
+                [[0.1, 0.5, 2.0], [1.0, 1e-30, 1e-20], [1.0, 1e-320, 1e-300], [1e300, 1e-9, 1e-5]]
+            {
                 inject::subnormals_keep_the_truth(ordinary, range, truth);
                 inject::every_term_counts(ordinary, range, truth);
             }
-            inject::nothing_is_proved(["own", "all"], [0.5, 2.0], range);
+            inject::nothing_is_proved(["scale", "own", "all"], [0.1, 0.5, 2.0], range);
         }
+    }
+
+    #[test]
+    fn terms_are_within_what_they_lost() {
+        let range = |[magnitude]: [f64; 1]| known(term_error(magnitude));
+        // `t low log2(1 / t)` of values whose quotient t is the largest one below the normal range.
+        let truth = |&[magnitude]: &[Wide; 1]| {
+            let root = wide(f64::MIN_POSITIVE).sqrt();
+            let half = wide(f64::from_bits(1)) / wide(2.0) + root * magnitude.abs() * wide(1100.0);
+            inject::around(Wide::ZERO, half)
+        };
+        for ordinary in [2.0, 1e-300, 1e-150] {
+            inject::subnormals_keep_the_truth([ordinary], range, truth);
+            inject::every_term_counts([ordinary], range, truth);
+        }
+        inject::nothing_is_proved(["magnitude"], [2.0], range);
     }
 
     #[test]

@@ -122,6 +122,48 @@ fn ranges_contain_the_shapley_values_of_the_definition_for_every_kernel_and_scal
     assert!(compared > 200, "{compared} machines were compared");
 }
 
+/// Products below the normal range lose digits; coefficients and factors of kernels bring the rest back to ordinary sizes.
+#[test]
+fn issue_38_ranges_contain_the_shapley_values_where_products_underflow_and_factors_are_large() {
+    let dense = |values: &[f64]| Matrix::dense(2, values.to_vec()).expect("whole rows");
+    for (text, [support, x, z], beta) in [
+        ("linear", [1e-160, 1.37e-163, 0.3e-163], 1e30),
+        ("linear", [1.7e-200, 1e-123, -3e-124], 1e300),
+        ("chi2", [7e-324, 3e-323, 1e-323], 1e200),
+        ("hellinger", [5e-324, 1e-323, 5e-324], 1e300),
+        ("jensen_shannon", [3e-320, 7e-323, 2e-323], 1e300),
+        // The quotient of both values underflows, and their term does not.
+        ("jensen_shannon", [1e-300, 1e100, 1e50], 1e290),
+        ("jensen_shannon", [1e-200, 3.3e120, 1e50], 1e200),
+        ("power_mean(p=-2.5)", [3e-320, 7e-323, 2e-323], 1e300),
+        ("polynomial(degree=1, gamma=1e20)", [1e-160, 1.37e-163, 0.3e-163], 1e285),
+        ("polynomial(degree=2, gamma=1e300, coef0=1)", [1e-160, 1.37e-163, 0.3e-163], 1.0),
+        ("polynomial(degree=3, gamma=1e308, coef0=-0.5)", [1e-160, 1.37e-162, 0.3e-163], 1e9),
+        ("rbf(gamma=1e300)", [1e-160, 1.37e-161, 0.3e-163], 1e300),
+        ("rbf(gamma=1e308)", [3e-162, 1.37e-162, 0.3e-163], 1.0),
+        ("laplacian(gamma=1e308)", [3e-320, 1e-320, 2e-323], 1e300),
+        ("exponential(chi2, gamma=1e308)", [3e-320, 1e-320, 2e-323], 1.0),
+        ("exponential(linear, gamma=1e300)", [1e-160, 1.37e-161, 0.3e-163], 1e300),
+        ("exponential(jensen_shannon, gamma=1e308)", [3e-320, 1e-320, 2e-323], 1e300),
+    ] {
+        let kernel = parse(text).expect("a kernel");
+        let supports = dense(&[support, support / 2.0]);
+        let scores = vec![Score::expansion(&[beta], 0.0)];
+        let machine =
+            Machine::new(kernel.clone(), supports, scores, Output::Value).expect("it fits");
+        let background = [vec![z, x / 2.0], vec![z / 3.0, x]];
+        let attributor = Attributor::new(&machine, &dense(&background.concat())).expect("it fits");
+        let row = [x, z];
+        let found = attributor.attribute(&dense(&row), ScoreChoice::Deciding).expect("finite");
+        let supports = [generate::row(machine.supports(), 0)];
+        let value = |x: &[f64]| {
+            let terms = supports.iter().map(Vec::as_slice).zip([beta]);
+            reference::weighted_sum::<Wide>(&kernel.spec(), terms, 0.0, x)
+        };
+        check(text, &found[0], &enumerated(value, &row, &background));
+    }
+}
+
 /// Enough columns that rules leave something out, and that rows share some columns.
 #[test]
 fn contributions_of_many_columns_add_up_to_the_difference_from_the_background() {

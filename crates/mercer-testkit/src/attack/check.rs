@@ -7,9 +7,9 @@ use mercer_machine::Answer;
 use mercer_query::{Certainty, Decision, ExplanationStep, Plan, QueryError, QueryOptions};
 
 use super::truth::{class, margin};
-use super::{AttackCase, Scale, TrueScore};
+use super::{AttackCase, SETS, Scale, TrueScore};
 
-/// A range without the true score, or a certified label that is not the true one.
+/// A range without the true score, a certified label that is not the true one, or a prediction set that is not that of exact scores.
 #[derive(Debug, Clone)]
 pub struct Violation {
     /// The stage.
@@ -31,14 +31,14 @@ impl fmt::Display for Violation {
     }
 }
 
-/// How much of one stage was looked at, at one scale.
+/// How much of one stage was looked at, at one scale; attributions and prediction sets are counted as stages are.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StageCount {
-    /// Ranges compared with the truth.
+    /// Ranges compared with the truth, those of columns among them; of prediction sets targets compared with exact scores.
     pub pairs: u64,
     /// Those whose truth was computed in multiple precision.
     pub precise: u64,
-    /// Certified labels compared with the truth.
+    /// Certified labels compared with the truth; signs of attributions that are proved; sets that ranges decided.
     pub certified: u64,
     /// Machines that the stage took.
     pub machines: u64,
@@ -71,9 +71,19 @@ impl AttackCounts {
         self
     }
 
-    /// All stages and scales together.
+    /// All stages and scales together, and attributions, but not prediction sets.
     pub fn total(&self) -> StageCount {
-        self.by_stage.values().fold(StageCount::default(), |sum, count| StageCount {
+        self.sum(|name| name != SETS)
+    }
+
+    /// Prediction sets at all scales.
+    pub fn sets(&self) -> StageCount {
+        self.sum(|name| name == SETS)
+    }
+
+    fn sum(&self, is_wanted: impl Fn(&str) -> bool) -> StageCount {
+        let wanted = self.by_stage.iter().filter(|((name, _), _)| is_wanted(name));
+        wanted.fold(StageCount::default(), |sum, (_, count)| StageCount {
             pairs: sum.pairs + count.pairs,
             precise: sum.precise + count.precise,
             certified: sum.certified + count.certified,
@@ -83,7 +93,7 @@ impl AttackCounts {
 }
 
 /// Violations of one plan after which it is asked no further queries.
-const ENOUGH: usize = 5;
+pub(super) const ENOUGH: usize = 5;
 
 /// One query on its way through a plan.
 struct Asked<'a> {
@@ -126,16 +136,17 @@ impl AttackCase {
                 let Some(wrong) = self.wrong(&Asked { truth: &confirmed, ..asked }) else {
                     continue;
                 };
-                found.push(Violation {
-                    stage: if wrong.stage < plan.stages().len() { stage } else { "exact" },
-                    scale: self.scale,
-                    kernel: self.machine.kernel().spec().to_string(),
-                    what: wrong.sentence,
-                    replay: self.replay(),
-                });
+                let stage = if wrong.stage < plan.stages().len() { stage } else { "exact" };
+                found.push(self.violation(stage, wrong.sentence));
             }
         }
         found
+    }
+
+    /// Something that is wrong with this machine.
+    pub(super) fn violation(&self, stage: &'static str, what: String) -> Violation {
+        let kernel = self.machine.kernel().spec().to_string();
+        Violation { stage, scale: self.scale, kernel, what, replay: self.replay() }
     }
 
     fn count(

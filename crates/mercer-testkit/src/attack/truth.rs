@@ -136,7 +136,7 @@ impl AttackCase {
 }
 
 /// Whether values are sums, products and quotients of the numbers of the rows.
-fn is_rational(spec: &Spec) -> bool {
+pub(super) fn is_rational(spec: &Spec) -> bool {
     let is_plain = |name: &str| {
         matches!(name, "linear" | "precomputed" | "polynomial" | "intersection" | "chi2")
     };
@@ -150,21 +150,26 @@ fn is_rational(spec: &Spec) -> bool {
         || (spec.name() == "normalized" && inner.into_iter().all(is_plain))
 }
 
-/// `Σ_j W_j · Φ(bin of x_j)`; which bin a value has is defined by the f64 operation itself.
+/// `Σ_j W_j · Φ(bin of x_j)`.
 fn table_sum<T: Real>(bins: &Bins, weights: &[f32], x: &[f64]) -> T {
-    let mut sum = T::from(0.0);
-    for (column, weights) in weights.chunks_exact(bins.rank()).enumerate() {
-        let value = x.get(column).copied().unwrap_or(0.0);
-        if value == 0.0 {
-            continue;
-        }
-        let bin = bins.bin(column, value);
-        let encoding = &bins.encoding()[bin * bins.rank()..(bin + 1) * bins.rank()];
-        for (w, phi) in weights.iter().zip(encoding) {
-            sum = sum + T::from(f64::from(*w)) * T::from(f64::from(*phi));
-        }
-    }
-    sum
+    let columns = 0..weights.len() / bins.rank();
+    columns.fold(T::from(0.0), |sum, column| {
+        sum + table_part(bins, weights, column, x.get(column).copied().unwrap_or(0.0))
+    })
+}
+
+/// `W_j · Φ(bin of x_j)` of one column; which bin a value has is defined by the f64 operation itself.
+pub(super) fn table_part<T: Real>(bins: &Bins, weights: &[f32], column: usize, value: f64) -> T {
+    let rank = bins.rank();
+    let Some(weights) = weights.chunks_exact(rank).nth(column).filter(|_| value != 0.0) else {
+        return T::from(0.0);
+    };
+    let bin = bins.bin(column, value);
+    let encoding = &bins.encoding()[bin * rank..(bin + 1) * rank];
+    weights
+        .iter()
+        .zip(encoding)
+        .fold(T::from(0.0), |sum, (w, phi)| sum + T::from(f64::from(*w)) * T::from(f64::from(*phi)))
 }
 
 /// The class that true scores choose: ties as `vote.rs` breaks them.

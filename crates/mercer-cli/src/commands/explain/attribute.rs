@@ -1,9 +1,11 @@
 //! `mercer explain --attribute`: how much each column moved the score of one row. The contributions come from
 //! `mercer_query::Attributor`.
 
+use std::num::NonZero;
+
 use anyhow::Context;
-use mercer::data::read::{Chunks, Options};
-use mercer::data::{Matrix, MatrixBuilder};
+use mercer::data::read::{Options, read_first_within};
+use mercer::data::{DataError, Matrix};
 use mercer::machine::{ClassName, Model};
 use mercer::query::{Attribution, Attributor, ExplainedScore, Plan, ScoreChoice};
 use mercer_report::svg::{SignedBar, signed_bars};
@@ -107,31 +109,18 @@ fn background(
     let path = flags.background.as_ref().context("--attribute needs --background FILE")?;
     // Targets are of no use here, whatever the file of the rows has.
     let options = Options { labels: None, ..options };
+    let place = || path.display().to_string();
+    let (memory, most) =
+        (flags.memory.rows, flags.background_rows.map_or(usize::MAX, NonZero::get));
     let mut queries = Queries::open(path, options, model, console)?;
-    let limit = flags.background_rows.map_or(usize::MAX, std::num::NonZero::get);
-    let mut all: Option<Matrix> = None;
-    while all.as_ref().map_or(0, Matrix::rows) < limit {
-        let left = limit - all.as_ref().map_or(0, Matrix::rows);
-        let chunk =
-            queries.next_chunk(left.min(1024)).with_context(|| path.display().to_string())?;
-        let Some(chunk) = chunk else { break };
-        all = Some(match all {
-            None => chunk.examples,
-            Some(before) => joined(&before, &chunk.examples)?,
-        });
+    let rows = read_first_within(&mut queries, most, memory).with_context(place)?.0.examples;
+    // The rows are made dense.
+    let columns = rows.columns().max(model.machine.columns());
+    let dense = rows.rows().saturating_mul(columns).saturating_mul(size_of::<f64>());
+    if dense > memory {
+        return Err(DataError::RowsTooLarge { limit: memory }).with_context(place);
     }
-    all.with_context(|| format!("{}: there are no rows", path.display()))
-}
-
-/// Rows of two chunks of one file.
-fn joined(first: &Matrix, second: &Matrix) -> anyhow::Result<Matrix> {
-    let columns = first.columns().max(second.columns());
-    if let (Some(a), Some(b)) = (first.as_dense(), second.as_dense()) {
-        return Ok(Matrix::dense(columns, [a, b].concat())?);
-    }
-    let mut builder = MatrixBuilder::new();
-    first.iter().chain(second.iter()).for_each(|row| builder.push_row(row));
-    Ok(builder.finish(columns))
+    Ok(rows)
 }
 
 /// All columns that contribute or hold a value, largest contribution first.

@@ -415,3 +415,43 @@ fn write_the_golden_files() {
         std::fs::write(golden_path(name), to_bytes(&model, &FORMAT).unwrap()).unwrap();
     }
 }
+
+/// The same bytes: two rows of three columns, three rows of two; one number for each bin, or two.
+#[test]
+fn issue_38_machines_of_the_same_bytes_and_another_shape_have_other_digests() {
+    let kernel = || mercer_kernel::parse("linear").unwrap();
+    let expansion = |rows: usize, columns: usize| {
+        let supports = Matrix::dense(columns, (1..=6).map(f64::from).collect()).unwrap();
+        assert_eq!(supports.rows(), rows);
+        Machine::new(kernel(), supports, vec![Score::expansion(&[1.0, -1.0], 0.5)], Output::Value)
+            .unwrap()
+    };
+    assert_ne!(file::digest(&expansion(2, 3)), file::digest(&expansion(3, 2)));
+    assert_eq!(file::digest(&expansion(2, 3)), file::digest(&expansion(2, 3)));
+    let sparse = |columns: usize| {
+        let supports = Matrix::sparse(columns, &[0, 1], &[0], &[2.0]).unwrap();
+        Machine::new(kernel(), supports, vec![Score::expansion(&[1.0], 0.5)], Output::Value)
+            .unwrap()
+    };
+    assert_ne!(file::digest(&sparse(2)), file::digest(&sparse(3)));
+    let bins = |rank: usize, columns: usize| {
+        let spacing = Spacing::Power { top: 1.0, exponent: 1 };
+        let encoding = vec![0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
+        let bins = Arc::new(Bins::new(spacing, rank, encoding).unwrap());
+        let scores = vec![Score::Additive { weights: vec![1.0, -1.0], offset: 0.0 }];
+        let kernel = mercer_kernel::parse("chi2").unwrap();
+        Machine::additive(kernel, columns, bins, scores, Output::Value).unwrap()
+    };
+    assert_ne!(file::digest(&bins(1, 2)), file::digest(&bins(2, 1)));
+}
+
+/// Four bytes may be one number or four.
+#[test]
+fn issue_38_plans_of_the_same_bytes_and_other_types_have_other_digests() {
+    let plan = |array: Array| PlanSections {
+        sections: vec![Section::new("spectral(limit=3)").with("vectors", array)],
+        ..planned().plan.unwrap()
+    };
+    let (one, four) = (Array::F32(vec![0.0]), Array::U8(vec![0; 4]));
+    assert_ne!(file::plan_digest(&plan(one)), file::plan_digest(&plan(four)));
+}

@@ -117,26 +117,38 @@ fn plan_text(plan: &PlanSections) -> PlanText {
     }
 }
 
-/// SHA-256 over the arrays of the machine, the text of its kernel and the JSON of its output, as in the header.
+/// SHA-256 over the arrays of the machine, the text of its kernel, the JSON of its output, as in the header, and its shape: bytes
+/// alone do not say which numbers belong to one row (ADR 0080).
 pub(in crate::file) fn machine_digest(machine: &Machine) -> String {
     let mut arrays = ArrayWriter(Vec::new());
     machine_arrays(machine, &mut arrays);
     let kernel = machine.kernel().spec().to_string();
     let output = serde_json::to_string(&OutputText::from(machine.output()))
         .expect("numbers and texts can always be written as JSON");
-    let texts = [("kernel", kernel.as_bytes()), ("output", output.as_bytes())];
+    let (rows, columns) = (machine.supports().rows(), machine.columns());
+    let scores: String = machine.scores().iter().map(letter).collect();
+    let rank = machine.bins().map_or(0, |bins| bins.rank());
+    let shape = format!("{rows} {columns} {scores} {rank}");
+    let texts =
+        [("kernel", kernel.as_bytes()), ("output", output.as_bytes()), ("shape", shape.as_bytes())];
     let named = arrays.0.iter().map(|(name, _, _, bytes)| (name.as_str(), bytes.as_slice()));
     digest(named.chain(texts))
 }
 
-/// SHA-256 over the arrays of a plan, its texts and the digest of its machine; how it was tuned does not count.
+/// SHA-256 over the arrays of a plan, their types, its texts and the digest of its machine; how it was tuned does not count.
 pub(in crate::file) fn plan_digest(plan: &PlanSections) -> String {
     let mut arrays = ArrayWriter(Vec::new());
     plan_arrays(plan, &mut arrays);
     for (number, section) in plan.sections.iter().enumerate() {
         arrays.bytes(&format!("stage {number}"), section.spec.as_bytes());
     }
-    let texts = [("machine", plan.machine.as_bytes()), ("plan", plan.spec.as_bytes())];
+    let types: String =
+        arrays.0.iter().map(|(name, dtype, ..)| format!("{name} {dtype:?}\n")).collect();
+    let texts = [
+        ("machine", plan.machine.as_bytes()),
+        ("plan", plan.spec.as_bytes()),
+        ("types", types.as_bytes()),
+    ];
     let named = arrays.0.iter().map(|(name, _, _, bytes)| (name.as_str(), bytes.as_slice()));
     digest(named.chain(texts))
 }
