@@ -252,10 +252,8 @@ async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let (access, headers) = (access(arrival.path()), request.headers());
     let admitted = app.hosts.admit(access, request.uri(), headers);
     let admitted = admitted.and_then(|()| app.tokens.admit(access, headers));
-    let admitted = admitted.and_then(|()| match asks_models(arrival.path()) {
-        true => app.check_serving(),
-        false => Ok(()),
-    });
+    let needs_models = asks_models(arrival.path());
+    let admitted = admitted.and_then(|()| if needs_models { app.check_serving() } else { Ok(()) });
     let mut response = match admitted {
         Ok(()) => caught(next.run(request)).await.unwrap_or_else(IntoResponse::into_response),
         Err(failure) => failure.into_response(),
