@@ -103,7 +103,7 @@ pub fn missed(measures: &[Measure]) -> String {
     text.push_str(" Not met:\n\n| task | measured | found | target | found over target |\n|---|---|---:|---:|---:|\n");
     for measure in measures.iter().filter(|measure| measure.is_met() == Some(false)) {
         let Measure { task, name, found, unit, target } = measure;
-        let (Some(Target::AtMost(bound)) | Some(Target::AtLeast(bound))) = *target else {
+        let Some(Target::AtMost(bound) | Target::AtLeast(bound)) = *target else {
             continue;
         };
         let ratio = if bound == 0.0 { String::new() } else { format!("{:.2}", found / bound) };
