@@ -1,6 +1,7 @@
 //! From the first listener to the end: probes while models load, versions that stand in for those that cannot be loaded, and an end
 //! within its bound whatever is at work.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -129,7 +130,7 @@ fn large_model(digits: &Digits) -> String {
     for row in 0..count {
         text.push_str(if row < count / 2 { "0.5" } else { "-0.5" });
         for column in 1..=columns {
-            text.push_str(&format!(" {column}:0.{:04}", (row * 7919 + column * 104_729) % 10_000));
+            write!(text, " {column}:0.{:04}", (row * 7919 + column * 104_729) % 10_000).unwrap();
         }
         text.push('\n');
     }
