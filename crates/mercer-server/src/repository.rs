@@ -122,7 +122,7 @@ pub struct Repository {
 
 /// Which files of a model are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum FilesToRead {
     /// Those that are new or changed.
     Changed,
     /// Those that are served, whether or not they changed.
@@ -169,7 +169,7 @@ impl Repository {
         let old = self.models.load_full();
         let (mut new, mut changes) = (BTreeMap::new(), Changes::default());
         for (name, versions) in &found {
-            let kept = self.kept(name, versions, old.get(name), Wanted::Changed, &mut changes);
+            let kept = self.kept(name, versions, old.get(name), FilesToRead::Changed, &mut changes);
             new.insert(name.clone(), kept);
         }
         for (name, versions) in old.iter() {
@@ -219,14 +219,14 @@ impl Repository {
         name: &str,
         found: &BTreeMap<u64, PathBuf>,
         before: Option<&Versions>,
-        wanted: Wanted,
+        wanted: FilesToRead,
         changes: &mut Changes,
     ) -> Versions {
         let mut kept = Versions::new();
         for (version, path) in found.iter().rev() {
             let own = before.and_then(|before| before.get(version));
             // Only what is served last needs to be read again: older versions stand in for those that cannot be.
-            let is_forgotten = wanted == Wanted::Again
+            let is_forgotten = wanted == FilesToRead::Again
                 && (self.policy != VersionPolicy::Latest
                     || kept.is_empty()
                     || own.is_some_and(|own| own.is_unloaded));
@@ -395,7 +395,7 @@ impl Repository {
         })?;
         let mut models = BTreeMap::clone(&self.models.load());
         let mut changes = Changes::default();
-        let kept = self.kept(name, versions, models.get(name), Wanted::Again, &mut changes);
+        let kept = self.kept(name, versions, models.get(name), FilesToRead::Again, &mut changes);
         models.insert(name.to_owned(), kept);
         self.models.store(Arc::new(models));
         match changes.failed.into_iter().next() {
