@@ -154,7 +154,8 @@ pub fn first_models(repository: &Repository) -> Result<Changes, ServeError> {
 }
 
 /// A version that cannot be loaded, with the reason.
-pub fn not_loaded((name, version, reason): &(String, u64, String)) -> ServeError {
+pub fn not_loaded(failed: &(String, u64, String)) -> ServeError {
+    let (name, version, reason) = failed;
     ServeError::Model(format!("model '{name}', version {version}: {reason}"))
 }
 
