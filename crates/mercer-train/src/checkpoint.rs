@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mercer_data::write::AtomicFile;
 use sha2::{Digest, Sha256};
 
-use crate::solvers::{Solution, State};
+use crate::solvers::{LowestPoint, Solution, State};
 use crate::{Optimality, TrainError};
 
 /// Where and how often a training is saved.
@@ -24,7 +24,7 @@ pub struct Checkpoint {
 }
 
 /// First bytes of a checkpoint: name and version.
-const MAGIC: &[u8; 8] = b"MERCERc1";
+const MAGIC: &[u8; 8] = b"MERCERc2";
 const DIGEST: usize = 32;
 
 /// Writes checkpoints of one training.
@@ -175,6 +175,8 @@ impl CheckpointWriter {
         }
         self.number(u64::from(state.idle));
         self.number(u64::from(state.is_f64));
+        self.f64s(&state.lowest.beta);
+        self.number(state.lowest.objective.to_bits());
     }
 }
 
@@ -233,6 +235,7 @@ impl CheckpointReader<'_> {
             next_shrink: self.number()?,
             idle: u32::try_from(self.number()?).ok()?,
             is_f64: self.number()? != 0,
+            lowest: LowestPoint { beta: self.f64s()?, objective: f64::from_bits(self.number()?) },
         };
         let saved = SavedState { elapsed, iterations, subproblem, finished, state };
         (saved.finished.len() == subproblem).then_some(saved)

@@ -20,7 +20,7 @@ use mercer_machine::Scheme;
 use mercer_spec::{Registry, Spec, SpecError};
 
 pub use direct::Direct;
-pub(crate) use smo::State;
+pub(crate) use smo::{LowestPoint, State};
 
 use crate::additive::PrintedPmsvm;
 use crate::control::{Control, Stop};

@@ -115,18 +115,7 @@ impl<'r, 'q, 'a> DecompositionRun<'r, 'q, 'a> {
 }
 
 fn new_state(beta: Vec<f64>, k_beta: Vec<f64>, is_f64: bool) -> State {
-    State {
-        active: (0..k_beta.len() as u32).collect(),
-        beta,
-        k_beta,
-        previous: Vec::new(),
-        rounds: 0,
-        steps: 0,
-        next_check: 0,
-        next_shrink: 0,
-        idle: 0,
-        is_f64,
-    }
+    State { next_check: 0, next_shrink: 0, ..State::new(k_beta, beta, is_f64) }
 }
 
 impl Rounds<'_> {

@@ -1,9 +1,11 @@
 //! `smo`: sequential minimal optimisation on working sets of hundreds of examples.
 //!
 //! This file has the main loop ([`SmoRun::run`]). `inner` solves one working set, `select` chooses it, `shrink` leaves examples out,
-//! `newton` moves all variables between their bounds at once where a run starts near the solution, `state` is what a checkpoint holds. Subproblems, checkpoints and warm starts around it are in
+//! `accuracy` compares the gradient with an f64 one, `newton` moves all variables between their bounds at once where a run starts near
+//! the solution, `state` is what a checkpoint holds. Subproblems, checkpoints and warm starts around it are in
 //! [`crate::gram_backend`].
 
+mod accuracy;
 mod inner;
 mod newton;
 mod select;
@@ -17,6 +19,7 @@ use std::sync::Arc;
 use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
+pub(crate) use accuracy::LowestPoint;
 pub(crate) use state::State;
 
 use super::{
@@ -24,16 +27,17 @@ use super::{
 };
 use crate::TrainError;
 use crate::control::{Control, Status, Stop};
-use crate::gram::kernel_sums;
 use crate::optimality::Optimality;
-use inner::WorkingSetProblem;
+use accuracy::{Drift, KnownPoint};
+use inner::{InnerResult, WorkingSetProblem};
 
 /// Block SMO (\[Wen18\], oneDAL). Each round takes a working set of the worst violators and some of the previous
 /// set, computes their kernel rows as one block, solves the small quadratic program by pair steps with
 /// second-order selection (\[FCL05\]), and updates the gradient.
 ///
 /// Kernel rows are f32, the gradient is f64. Before the solver ends, the gradient is recomputed from f64 kernel
-/// values. If f32 rows are not accurate enough, the solver continues with f64 rows.
+/// values. If f32 rows are not accurate enough, the solver continues with f64 rows. It never returns a point with a larger objective than
+/// the one it started from.
 pub(super) static ENTRY: Entry<SolverRef> = Entry {
     name: "smo",
     summary: "sequential minimal optimisation (SMO) on working sets, with a kernel cache and shrinking",
@@ -68,10 +72,6 @@ const DRIFT_SHARE: f64 = 0.25;
 const IDLE_ROUNDS: u32 = 10;
 /// Twice LIBSVM's limit. Unscaled data with huge kernel values can be too ill-conditioned for pair steps.
 const STEP_LIMIT: StepLimit = StepLimit { steps: 20_000_000, per_variable: 200 };
-/// Round at which the gradient is first compared with an f64 one; the interval grows by a factor of two each time.
-const FIRST_CHECK: u64 = 64;
-/// Rows compared in such a check.
-const SAMPLE: usize = 256;
 /// A working set is solved until its violation falls to this share of the initial one: then other variables matter more.
 const INNER_REDUCTION: f64 = 0.1;
 /// Problems of up to so many working sets are solved as one: rounds cost more than their pair steps.
@@ -142,27 +142,11 @@ struct SmoRun<'r, 'q, 'a> {
     is_near: bool,
 }
 
-/// Coefficients of all rows, and their `Kβ` in f64.
-#[derive(Debug)]
-struct KnownPoint {
-    folded: Vec<f64>,
-    k_beta: Vec<f64>,
-}
-
 /// Result of the stopping test.
 enum StoppingResult {
     /// Converged, with `Kβ` of all rows.
     Converged(Vec<f64>, Optimality),
     Continue,
-}
-
-/// Error of the running gradient on a sample of the rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Drift {
-    /// Below the limit.
-    Small,
-    /// Too large: the gradient was recomputed in f64.
-    Refreshed,
 }
 
 impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
@@ -178,6 +162,7 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
                     Self { settings, problem, examples, state, slots, known: None, is_near: false };
                 if run.state.beta.iter().any(|value| *value != 0.0) {
                     run.state.k_beta = run.recompute_k_beta();
+                    run.state.lowest.objective = run.objective(&run.state.k_beta);
                 }
                 run
             }
@@ -186,7 +171,10 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
                 let known = Some(KnownPoint { folded, k_beta: k_beta.clone() });
                 let state = State::new(k_beta, beta, problem.gram.is_f64());
                 let slots = (0..rows as u32).collect();
-                Self { settings, problem, examples, state, slots, known, is_near: true }
+                let mut run =
+                    Self { settings, problem, examples, state, slots, known, is_near: true };
+                run.state.lowest.objective = run.objective(&run.state.k_beta);
+                run
             }
             StartPoint::State(state) => {
                 let mut run = Self {
@@ -246,7 +234,16 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
             if self.state.steps >= self.settings.step_limit.steps(self.problem.qp.len()) {
                 return Ok(self.best_so_far(Some(Stop::GivenUp)));
             }
-            let share = if self.state.is_f64 { 1.0 } else { F32_SHARE };
+            // The gradient of a start is of f64 values.
+            let mut is_exact = self.state.is_f64 || self.state.rounds == 0;
+            if self.is_check_due(control.tolerance) {
+                match self.sample_drift(control.tolerance) {
+                    Drift::Small => is_exact = true,
+                    Drift::Refreshed => continue,
+                    Drift::Stalled => return Ok(self.best_so_far(Some(Stop::Stalled))),
+                }
+            }
+            let share = if is_exact { 1.0 } else { F32_SHARE };
             if violation <= share * control.tolerance {
                 // A running gap that is too large spares a test that would fail.
                 if keeps_known
@@ -262,15 +259,11 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
                     StoppingResult::Continue => continue,
                 }
             }
-            if !self.state.is_f64 && self.state.rounds >= self.state.next_check {
-                self.sample_drift(control.tolerance);
-                continue;
-            }
             if self.settings.shrinking && !self.problem.shared {
                 self.shrink(&scan);
             }
-            let gain = self.round(&scan, control);
-            if self.is_near {
+            let InnerResult { gain, is_cut, .. } = self.round(&scan, control);
+            if self.is_near || is_cut {
                 self.newton_step();
             }
             let objective = scan.objective.abs();
@@ -297,8 +290,8 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         all_active && self.problem.qp.len() <= WHOLE * self.size()
     }
 
-    /// One round: working set, kernel rows, pair steps, gradient. Returns the decrease of the objective.
-    fn round(&mut self, scan: &select::Scan, control: &mut Control<'_>) -> f64 {
+    /// One round: working set, kernel rows, pair steps, gradient. Returns what the pair steps did.
+    fn round(&mut self, scan: &select::Scan, control: &mut Control<'_>) -> InnerResult {
         let qp = self.problem.qp;
         let size = self.size();
         let is_whole = self.is_whole();
@@ -335,7 +328,7 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         self.state.steps += result.steps;
         self.state.rounds += 1;
         self.state.previous = set;
-        result.gain
+        result
     }
 
     /// Computes the kernel rows of these examples that are not cached.
@@ -364,67 +357,13 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         self.problem.gram.add(view, &changed, &deltas, &mut self.state.k_beta);
     }
 
-    /// `Kβ` of all rows, recomputed from f64 kernel values.
-    fn recompute_k_beta(&mut self) -> Vec<f64> {
-        if self.state.is_f64 && self.is_whole() {
-            // The rows are f64 kernel values, and most are there.
-            let folded = self.problem.qp.fold(&self.state.beta);
-            let used = || (0..folded.len()).filter(|row| folded[*row] != 0.0);
-            let supports: Vec<u32> = used().map(|row| self.examples[row]).collect();
-            let weights: Vec<f64> = used().map(|row| folded[row]).collect();
-            return self.problem.gram.sums(&self.problem.view, &supports, &weights);
-        }
-        let Some(known) = &self.known else { return self.recompute_k_beta_of(&self.examples) };
-        // From the last known point where few rows changed since: both parts are f64 kernel values.
-        let folded = self.problem.qp.fold(&self.state.beta);
-        let used = folded.iter().filter(|value| **value != 0.0).count();
-        let changed: Vec<usize> =
-            (0..folded.len()).filter(|row| folded[*row] != known.folded[*row]).collect();
-        let k_beta = if 2 * changed.len() < used {
-            let rows: Vec<u32> = changed.iter().map(|row| self.examples[*row]).collect();
-            let weights: Vec<f64> =
-                changed.iter().map(|row| folded[*row] - known.folded[*row]).collect();
-            let mut sums = kernel_sums(&self.problem.gram.source, &self.examples, &rows, &weights);
-            sums.iter_mut().zip(&known.k_beta).for_each(|(sum, before)| *sum += before);
-            sums
-        } else {
-            self.recompute_k_beta_of(&self.examples)
-        };
-        self.known = Some(KnownPoint { folded, k_beta: k_beta.clone() });
-        k_beta
-    }
-
-    fn recompute_k_beta_of(&self, examples: &[u32]) -> Vec<f64> {
-        let folded = self.problem.qp.fold(&self.state.beta);
-        let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
-        let supports: Vec<u32> = used.iter().map(|row| self.examples[*row]).collect();
-        let weights: Vec<f64> = used.iter().map(|row| folded[*row]).collect();
-        kernel_sums(&self.problem.gram.source, examples, &supports, &weights)
-    }
-
-    /// Compares the running gradient of some rows with an f64 one; switches to f64 if the difference is too large.
-    fn sample_drift(&mut self, tolerance: f64) -> Drift {
-        self.state.next_check = 2 * self.state.rounds.max(FIRST_CHECK / 2);
-        let step = self.state.active.len().div_ceil(SAMPLE).max(1);
-        let places: Vec<usize> = (0..self.state.active.len()).step_by(step).collect();
-        let rows = places.iter().map(|at| self.examples[self.state.active[*at] as usize]);
-        let recomputed = self.recompute_k_beta_of(&rows.collect::<Vec<u32>>());
-        let running = places.iter().map(|at| self.state.k_beta[*at]);
-        let drift = running.zip(&recomputed).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        if drift > DRIFT_SHARE * tolerance {
-            self.switch_to_f64();
-            return Drift::Refreshed;
-        }
-        Drift::Small
-    }
-
     /// Tests the present point with a recomputed gradient of all rows, or of a sample if that was asked for. If it
     /// fails, all rows are active again.
     fn test_stopping(&mut self, control: &mut Control<'_>) -> StoppingResult {
         let tolerance = control.tolerance;
         let all_active = self.state.active.len() == self.examples.len();
         if self.problem.stopping_test == StoppingTest::Sampled && all_active && !self.state.is_f64 {
-            if self.sample_drift(tolerance) == Drift::Refreshed {
+            if self.sample_drift(tolerance) != Drift::Small {
                 return StoppingResult::Continue;
             }
             let k_beta = self.state.k_beta.clone();
@@ -455,16 +394,9 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         self.state.idle = 0;
     }
 
-    /// Continues with f64 kernel rows and a recomputed gradient.
-    fn switch_to_f64(&mut self) {
-        self.problem.gram.switch_to_f64(self.problem.memory);
-        self.state.is_f64 = true;
-        let k_beta = self.recompute_k_beta();
-        self.activate_all(k_beta);
-    }
-
     fn best_so_far(mut self, stop: Option<Stop>) -> Solution {
         let k_beta = self.recompute_k_beta();
+        let k_beta = self.at_lowest(k_beta);
         let optimality = Optimality::of(self.problem.qp, &self.state.beta, &k_beta);
         self.solution(k_beta, optimality, stop)
     }

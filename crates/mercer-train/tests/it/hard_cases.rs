@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mercer_data::synthetic::{histograms, ripley};
+use mercer_data::synthetic::{crescents, histograms, ripley};
 use mercer_data::{Dataset, Matrix, Targets};
 use mercer_machine::ClassName;
 use mercer_train::{Stop, TrainError, Trained, Training, formulation, solver, train};
@@ -113,6 +113,49 @@ fn degree_nine_on_unscaled_data_ends() {
     cloud.examples = Matrix::dense(2, values).unwrap();
     let refused = message(attempt(&cloud, "polynomial(degree=9)", "c_svc(C=1)"));
     assert!(refused.starts_with("the kernel value of example 1 with itself is inf"), "{refused}");
+}
+
+/// Crescents where one label of five is wrong.
+fn noisy_crescents(rows: usize) -> Dataset {
+    let mut cloud = crescents(rows, 0.2, 1);
+    let Targets::Numbers(targets) = &mut cloud.targets else { panic!("crescents have numbers") };
+    targets.iter_mut().step_by(5).for_each(|target| *target = -*target);
+    cloud
+}
+
+/// Rounding errors of f32 kernel values were taken for gradients: the objective rose above 0, that of no machine at all.
+#[test]
+fn more_steps_lower_the_objective_where_kernel_values_are_huge() {
+    let cloud = noisy_crescents(1000);
+    for kernel in
+        ["polynomial(degree=8, gamma=1, coef0=1)", "polynomial(degree=8, gamma=316, coef0=1)"]
+    {
+        for text in ["c_svc(C=1)", "c_svc(C=10000)"] {
+            let objective = |limit| {
+                let training = Training::default().max_iterations(Some(limit));
+                attempt_with(&cloud, kernel, text, &training).unwrap().report.objective
+            };
+            let objectives = [30_000, 300_000, 1_000_000].map(objective);
+            let is_lower = objectives.is_sorted_by(|earlier, later| later < earlier);
+            assert!(objectives[0] < 0.0 && is_lower, "{kernel} {text}: {objectives:?}");
+        }
+    }
+}
+
+/// A start near the optimum is not left for a worse point, however little time there is.
+#[test]
+fn a_warm_start_is_never_left_for_a_worse_machine() {
+    let cloud = noisy_crescents(1000);
+    let kernel = "polynomial(degree=8, gamma=1, coef0=1)";
+    let limited = Training::default().max_iterations(Some(1_000_000));
+    let first = attempt_with(&cloud, kernel, "c_svc(C=10000)", &limited).unwrap();
+    for limit in [10, 1000, 100_000] {
+        let training = Training::default().max_iterations(Some(limit));
+        let training = training.warm_start(Some(first.machine.clone()));
+        let later = attempt_with(&cloud, kernel, "c_svc(C=10000)", &training).unwrap();
+        let (before, after) = (first.report.objective, later.report.objective);
+        assert!(after <= before + 1e-9 * before.abs(), "{limit}: {before} {after}");
+    }
 }
 
 #[test]

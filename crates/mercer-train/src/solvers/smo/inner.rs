@@ -31,6 +31,8 @@ pub(super) struct InnerResult {
     pub(super) steps: u64,
     /// Decrease of the objective.
     pub(super) gain: f64,
+    /// Whether it ended because each variable had as many steps as it may have: pair steps gain little here.
+    pub(super) is_cut: bool,
 }
 
 /// The variable of a group with the smallest gradient that may grow, and the violation of the group.
@@ -43,8 +45,9 @@ struct GroupViolation {
 impl WorkingSetProblem<'_> {
     /// Makes pair steps until the violation falls to this share of the initial one, or to `floor`.
     pub(super) fn solve(&mut self, share: f64, floor: f64, limit: u64) -> InnerResult {
-        let limit = limit.min(STEPS_PER_VARIABLE * self.beta.len() as u64);
-        let mut result = InnerResult { steps: 0, gain: 0.0 };
+        let most = STEPS_PER_VARIABLE * self.beta.len() as u64;
+        let limit = limit.min(most);
+        let mut result = InnerResult { steps: 0, gain: 0.0, is_cut: false };
         let mut goal = None;
         while result.steps < limit {
             let worst = [self.group_violation(0), self.group_violation(1)];
@@ -62,6 +65,7 @@ impl WorkingSetProblem<'_> {
                 break;
             }
         }
+        result.is_cut = result.steps >= most;
         result
     }
 

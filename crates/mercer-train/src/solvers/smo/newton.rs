@@ -1,15 +1,17 @@
-//! Steps over all variables between their bounds at once, for runs that start near the solution.
+//! Steps over all variables between their bounds at once, for runs that start near the solution, and for rounds in which pair steps
+//! did not come to an end.
 //!
 //! Near the solution the set of these variables hardly changes, and pair steps need many iterations to bring their gradients
-//! together; one linear system does it.
+//! together; one linear system does it. The same holds where kernel rows are nearly dependent: polynomials of few columns, a large C.
 
 use mercer_kernel::cholesky::{Cholesky, dot};
 use rayon::prelude::*;
 
-use super::SmoRun;
+use super::{SmoRun, WHOLE};
 use crate::gram::GramColumns;
 
-/// With more variables between their bounds no system is solved: its cost grows with the third power.
+/// With more variables between their bounds no system is solved: its cost grows with the third power. Far from the solution the limit is
+/// two working sets, so that a step costs about as much as the round before it.
 const MOST_FREE: usize = 1500;
 /// Variables that may reach a bound in one step.
 const MOST_BLOCKED: usize = 64;
@@ -86,7 +88,8 @@ impl SmoRun<'_, '_, '_> {
                 self.state.beta[*v] > qp.lower[*v] && self.state.beta[*v] < qp.upper[*v]
             })
             .collect();
-        if free.len() < 2 || free.len() > MOST_FREE {
+        let most = if self.is_near { MOST_FREE } else { WHOLE * self.size() };
+        if free.len() < 2 || free.len() > most {
             return;
         }
         let Some(mut problem) = self.free_problem(&free) else { return };

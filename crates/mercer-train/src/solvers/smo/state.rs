@@ -1,6 +1,8 @@
 //! The state of a run of `smo`: what a checkpoint holds.
 //! The file is written in [`crate::checkpoint`].
 
+use super::LowestPoint;
+
 /// Everything that the next round depends on, and nothing else.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct State {
@@ -22,19 +24,22 @@ pub(crate) struct State {
     pub(crate) idle: u32,
     /// Whether kernel rows are f64.
     pub(crate) is_f64: bool,
+    /// The point with the least objective of those whose `Kβ` was recomputed; the start is one.
+    pub(crate) lowest: LowestPoint,
 }
 
 impl State {
-    /// The state at the start, given β and `Kβ` of all rows.
-    pub(super) fn new(k_beta: Vec<f64>, beta: Vec<f64>, is_f64: bool) -> Self {
+    /// The state at the start, given β and `Kβ` of all rows. The objective is that of β = 0.
+    pub(crate) fn new(k_beta: Vec<f64>, beta: Vec<f64>, is_f64: bool) -> Self {
         Self {
+            lowest: LowestPoint { beta: beta.clone(), objective: 0.0 },
             beta,
             active: (0..k_beta.len() as u32).collect(),
             k_beta,
             previous: Vec::new(),
             rounds: 0,
             steps: 0,
-            next_check: super::FIRST_CHECK,
+            next_check: super::accuracy::FIRST_CHECK,
             next_shrink: super::shrink::FIRST_SHRINK,
             idle: 0,
             is_f64,
@@ -45,6 +50,7 @@ impl State {
     pub(crate) fn fits(&self, qp: &crate::Qp) -> bool {
         let rows = qp.rows as u32;
         self.beta.len() == qp.len()
+            && self.lowest.beta.len() == qp.len()
             && self.k_beta.len() == self.active.len()
             && self.active.last().is_none_or(|last| *last < rows)
             && self.active.is_sorted_by(|a, b| a < b)
