@@ -22,6 +22,15 @@ def command():
     return found
 
 
+def event_named(process, name):
+    """The next event of this name that a server tells."""
+    while line := process.stderr.readline():
+        event = json.loads(line)
+        if event["event"] == name:
+            return event
+    raise AssertionError(f"the server ended before it told '{name}'")
+
+
 class Server:
     """Serves the digits until the block ends; `options` become a TOML file."""
 
@@ -32,7 +41,7 @@ class Server:
             arguments = [*arguments, "--config", str(path)]
         listen = ["serve", str(DIGITS / "digits.model"), "--json", "--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
         self.process = subprocess.Popen([command(), *listen, *arguments], stderr=subprocess.PIPE, text=True)
-        event = json.loads(self.process.stderr.readline())
+        event = event_named(self.process, "listening")
         self.http, self.grpc = event["address"], event["grpc"]
 
     def __enter__(self):

@@ -8,7 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from serving import DIGITS, command
+from serving import DIGITS, command, event_named
 
 import mercer
 from mercer import Client
@@ -46,7 +46,7 @@ def answers_of_the_server(folder, model, rows):
     words = [command(), "serve", str(folder / model), "--json", "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     try:
-        address = json.loads(process.stderr.readline())["address"]
+        address = event_named(process, "listening")["address"]
         with Client(f"http://{address}", model.split(".")[0]) as client:
             answers = client.decide(rows)
             return [str(label) for label in answers["label"]], list(answers["certainty"])

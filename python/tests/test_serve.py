@@ -212,6 +212,13 @@ def test_parameters_and_time_limits_act_as_over_http(server, rows):
             with pytest.raises(client.InferenceServerException) as refused:
                 connection.infer("digits", inputs(client, rows), **asked)
             assert message in refused.value.message()
+        # Requests that belong together are not: every request is answered by itself.
+        unsupported = "501" if client is httpclient else "StatusCode.UNIMPLEMENTED"
+        for asked in [{"sequence_id": 7}, {"sequence_id": "a", "sequence_start": True}, {"sequence_id": 3, "sequence_end": True}]:
+            with pytest.raises(client.InferenceServerException) as refused:
+                connection.infer("digits", inputs(client, rows), **asked)
+            assert refused.value.status() == unsupported
+            assert "sequences are not served here" in refused.value.message()
 
 
 TWO_CLASSES = """svm_type c_svc

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use crate::console::Console;
 use crate::failure::{self, HintContext};
+use crate::output::own_text;
 
 /// A LIBSVM-compatible command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +65,7 @@ impl LibsvmCommand {
             Err(error) => match error.downcast_ref::<Usage>() {
                 Some(usage) => {
                     usage.problem.iter().for_each(|problem| eprintln!("{problem}"));
-                    usage.text.trim_end().lines().for_each(|line| println!("{line}"));
+                    own_text(usage.text);
                     ExitCode::from(failure::ERROR)
                 }
                 None if error.is::<Refused>() => {

@@ -58,6 +58,6 @@ fn main() -> ExitCode {
 
 fn run(arguments: args::Arguments, console: &console::Console) -> anyhow::Result<u8> {
     mercer::simd::Isa::check_environment().map_err(anyhow::Error::msg)?;
-    let pool = mercer::threads::pool(arguments.common.threads)?;
-    pool.install(|| commands::run(arguments, console))
+    mercer::threads::of_process(arguments.common.threads)?;
+    commands::run(arguments, console)
 }

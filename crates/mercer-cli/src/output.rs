@@ -44,7 +44,12 @@ pub(crate) fn line(text: std::fmt::Arguments<'_>) {
     if IS_TAKEN.load(Ordering::Relaxed) {
         return console::line(&text.to_string());
     }
-    match writeln!(io::stdout().lock(), "{}", printable(&text.to_string())) {
+    own_text(&format!("{}\n", printable(&text.to_string())));
+}
+
+/// Text of this program on standard output, tabs and all: nothing in it comes from files or arguments.
+pub(crate) fn own_text(text: &str) {
+    match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("error: cannot write to standard output: {error}");
             std::process::exit(i32::from(failure::ERROR));

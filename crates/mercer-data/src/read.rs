@@ -24,6 +24,7 @@ pub use array::half;
 pub use gather::join_targets;
 pub use options::{Label, Missing, Options};
 pub use target::{TargetColumn, TargetReason};
+pub use unpack::{Unpacked, unpacked};
 
 pub(crate) use arrow::{CONTINUATION as ARROW_CONTINUATION, MAGIC as ARROW_MAGIC};
 pub(crate) use npy::MAGIC as NPY_MAGIC;
@@ -108,7 +109,7 @@ pub fn from_packed(
     name: &str,
     options: &Options,
 ) -> Result<Box<dyn Chunks>, DataError> {
-    let (source, name) = unpack::unpack(Box::new(source), name, options)?;
+    let Unpacked { source, name, .. } = unpacked(source, name, options)?;
     from_reader(source, &name, options)
 }
 

@@ -66,9 +66,15 @@ export function hull(ranges, withZero) {
 function axis(into, at, y, place, sides) {
   const [low, high] = at;
   into.append(line(place(low), y, place(high), y, { stroke: COLOURS.faint }));
-  for (const tick of ticks(low, high)) {
+  // As many ticks as have room for their numbers, none of which is cut off.
+  const [start, end] = [place(low), place(high)];
+  const longest = (found) => Math.max(...found.map((tick) => 7 * short(tick).length));
+  let found = ticks(low, high);
+  for (let wanted = 4; wanted > 0 && longest(found) * found.length > 0.8 * (end - start); wanted -= 1) found = ticks(low, high, wanted);
+  for (const tick of found) {
+    const half = 3.5 * short(tick).length;
     into.append(line(place(tick), y, place(tick), y + 4, { stroke: COLOURS.faint }));
-    into.append(text(place(tick), y + 17, short(tick), { 'text-anchor': 'middle' }));
+    into.append(text(Math.min(Math.max(place(tick), start - 8 + half), end + 8 - half), y + 17, short(tick), { 'text-anchor': 'middle' }));
   }
   if (sides && low < 0 && high > 0) {
     // The names stand beside 0, on the side of their class, where there is room for them.

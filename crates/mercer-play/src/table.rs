@@ -24,6 +24,9 @@ const CHOSEN: usize = 2000;
 /// Bytes that a table and its rows may take.
 const MEMORY: usize = 1 << 30;
 
+/// Bytes that a packed file may become, at most.
+const UNPACKED: u64 = 256 << 20;
+
 /// A table: rows with classes.
 #[derive(Debug)]
 pub struct Table {
@@ -57,7 +60,7 @@ impl Table {
     pub fn read(bytes: Vec<u8>, name: &str, label: &str) -> anyhow::Result<Self> {
         let label = if label.is_empty() { "guess" } else { label };
         let label = label.parse().unwrap_or_else(|never| match never {});
-        let options = Options { label, ..Options::default() };
+        let options = Options { label, unpacked_limit: UNPACKED, ..Options::default() };
         let mut chunks = read::from_packed(Cursor::new(bytes), &name.to_lowercase(), &options)?;
         // One row more than is taken tells that there are too many.
         let (data, _) = read::read_first_within(&mut *chunks, MOST + 1, MEMORY)?;

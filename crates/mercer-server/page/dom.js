@@ -34,6 +34,16 @@ export function number(value) {
   return String(Number(value.toPrecision(4))).replace('-', '−');
 }
 
+/** Where a number lies, with as many digits as tell the ends apart. */
+export function between(low, high) {
+  const isBounded = Math.abs(low) < UNBOUNDED && Math.abs(high) < UNBOUNDED;
+  for (let digits = 4; isBounded && digits <= 17; digits += 1) {
+    const [from, to] = [low, high].map((end) => String(Number(end.toPrecision(digits))).replace(/-/g, '−'));
+    if (from !== to) return `lies between ${from} and ${to}`;
+  }
+  return low === high ? `is ${number(low)}` : `lies between ${number(low)} and ${number(high)}`;
+}
+
 /** A whole number with thin spaces between thousands. */
 export function count(value) {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, '\u202f');

@@ -1,6 +1,6 @@
 // Play: a row by sliders, by text, from a file or drawn; its answer follows.
 
-import { count, dropZone, field, h, number, percent, roomFor } from './dom.js';
+import { between, count, dropZone, field, h, number, percent, roomFor } from './dom.js';
 import { latestWins } from './api.js';
 import { columnName, columnsLike, parse, sideOf, WIDE } from './rows.js';
 import { pad } from './pad.js';
@@ -43,7 +43,8 @@ function answerPanel(session) {
       h('div', { class: 'answer', id: 'answer' }, labelText(card, label)),
       h('p', {}, h('span', { class: `badge ${certainty}` }, certainty), ' ', SENTENCES[certainty]),
       scoreLine({ low, high, certainty, sides: isMulti ? null : sidesOf(card), width: roomFor(500) }),
-      h('p', {}, `${isMulti ? 'The margin over the next class' : 'The score'} lies between ${number(low)} and ${number(high)}. `,
+      h('p', {}, `${isMulti ? 'The smallest score of this class against another one' : 'The score'} ${between(low, high)}. `,
+        isMulti && card.scheme === 'one_vs_one' && high < 0 ? 'It is below 0: the class loses that pair, but has most votes of the pairs. ' : '',
         `Cost: ${count(cost)} multiply-adds, ${percent(share)} of the exact evaluation.`));
   };
   const fail = (error) => panel.replaceChildren(h('p', { class: 'alarm', role: 'alert' }, error.message));

@@ -1,6 +1,6 @@
 // Watch the range close: the steps of an explanation, one by one.
 
-import { count, field, h, number, percent, plural, roomFor } from './dom.js';
+import { between, count, field, h, percent, plural, roomFor } from './dom.js';
 import { latestWins } from './api.js';
 import { bars, classColour, closingRange, COLOURS, pairGrid, scoreLine, svg, voteRanges } from './draw.js';
 import { isOpen, moments, rangesAfter, sideOfZero, votes } from './votes.js';
@@ -56,7 +56,7 @@ function oneScore(session, told, now, isZoomed) {
   const { low, high } = current;
   return [
     closingRange({ steps, now, sides, settled, isZoomed, width: roomFor(760) }),
-    h('p', { role: 'status' }, `${current.isEstimate ? 'Estimate' : 'Proved'}: the score lies between ${number(low)} and ${number(high)}. `,
+    h('p', { role: 'status' }, `${current.isEstimate ? 'Estimate' : 'Proved'}: the score ${between(low, high)}. `,
       !sides || current.isEstimate ? '' : isOpen(current) ? 'The range holds 0: both labels are possible.' : 'The whole range lies on one side of 0: the label cannot change any more.'),
   ];
 }
@@ -68,7 +68,7 @@ function manyScores(session, told, now) {
   const moment = told.found[now];
   if (moment.isEstimate) {
     const { low, high } = moment.steps[moment.steps.length - 1];
-    return [scoreLine({ low, high, certainty: 'calibrated', width: roomFor(560) }), h('p', { role: 'status' }, `Estimate: the margin over the next class lies between ${number(low)} and ${number(high)}.`)];
+    return [scoreLine({ low, high, certainty: 'calibrated', width: roomFor(560) }), h('p', { role: 'status' }, `Estimate: the smallest score of the leading class against another one ${between(low, high)}.`)];
   }
   const open = vote.isPossible.filter(Boolean).length;
   const words = open > 1 ? `${open} of ${told.classes} classes are still possible.` : `Only ${card.classes[vote.isPossible.indexOf(true)]} is possible: the label cannot change any more.`;
@@ -159,6 +159,17 @@ const diamond = () => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }
 
 const dash = () => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('line', { x1: 2, x2: 14, y1: 8, y2: 8, 'stroke-width': 3, stroke: COLOURS.mark }));
 
+/** How much work the answer took, and whether that makes it an easy query. */
+function effort({ card }, explained, saved) {
+  if (!card.stages.length) return 'The model has no plan with cheaper stages: every query takes the exact evaluation.';
+  const first = explained.stages[explained.steps.at(-1).stage];
+  if (explained.steps.at(-1).stage === explained.stages.length - 1 && saved <= 0.005) {
+    return `It took ${percent(explained.cost / explained.exact_cost)} of the multiply-adds of the exact evaluation: a hard query. What cheaper stages did in vain is counted too.`;
+  }
+  return saved > 0.005 ? `It took ${percent(saved)} less work than the exact evaluation: an easy query.`
+    : `The stage ${first} settled it, before the exact evaluation: an easy query. Its multiply-adds are as many, but take less time.`;
+}
+
 export function watchView(session, into) {
   const [drawing, heading, side] = ['div', 'p', 'div'].map((tag) => h(tag, {}));
   const slider = h('input', { type: 'range', min: 1, max: 1, value: 1, step: 1, id: 'step' });
@@ -199,20 +210,20 @@ export function watchView(session, into) {
     if (told.found.length === 0) { heading.textContent = 'The plan tells no steps for this row.'; return; }
     slider.max = told.found.length;
     slider.value = told.found.length;
+    controls.hidden = told.found.length === 1;
     const saved = 1 - explained.cost / explained.exact_cost;
     answer.replaceChildren('The answer is ', h('b', { id: 'explained' }, labelText(session.card, explained.label)), ' ', h('span', { class: `badge ${explained.certainty}` }, explained.certainty), ' ',
-      saved > 0.005 ? `It took ${percent(saved)} less work than the exact evaluation: an easy query.`
-        : session.card.stages.length ? `It took ${percent(explained.cost / explained.exact_cost)} of the work of the exact evaluation: a hard query.`
-          : 'The model has no plan with cheaper stages: every query takes the exact evaluation.');
+      effort(session, explained, saved));
     draw();
     supports.show(told);
   }, (error) => session.problem(error));
 
   const answer = h('p', {});
+  const controls = h('div', { class: 'row' }, play, field('Step', slider, { kind: 'grow' }), h('label', { class: 'inline', hidden: session.card.classes?.length > 2 }, zoom, h('span', {}, 'Zoom to the last range')));
   into.append(
     h('p', { class: 'lead' }, 'Each step narrows the range in which the score can lie. As soon as no other label is possible, the work ends. The row is the one of Play.'),
     h('section', {}, answer,
-      h('div', { class: 'row' }, play, field('Step', slider, { kind: 'grow' }), h('label', { class: 'inline', hidden: session.card.classes?.length > 2 }, zoom, h('span', {}, 'Zoom to the last range'))),
+      controls,
       heading,
       h('ul', { class: 'legend' }, h('li', {}, sample(false), 'proved'), h('li', {}, sample(true), 'estimate'), h('li', {}, diamond(), 'the leading label changes'), sidesOf(session.card) ? h('li', {}, dash(), 'from here on no other label is possible') : null),
       drawing),

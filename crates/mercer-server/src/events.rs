@@ -11,7 +11,14 @@ use crate::repository::Changes;
 /// What a server tells the program that runs it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// It listens here, with so many models.
+    /// It listens here and loads its models: it answers probes, and is not ready.
+    Starting {
+        /// The address.
+        address: SocketAddr,
+        /// The address of gRPC, if it is served.
+        grpc: Option<SocketAddr>,
+    },
+    /// It is ready, with so many models.
     Listening {
         /// The address.
         address: SocketAddr,

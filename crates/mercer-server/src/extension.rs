@@ -16,7 +16,7 @@ pub trait Extension: Debug + Send + Sync {
     /// Names of its calls; each is `POST /NAME/CALL`.
     fn calls(&self) -> &'static [&'static str];
 
-    /// Puts the first models in place, before the server listens.
+    /// Puts the first models in place, before the server is ready.
     ///
     /// # Errors
     /// If there can be none; with one sentence.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
+use axum::http::HeaderMap;
 use axum::middleware::{self, Next};
 use axum::response::Response as HttpResponse;
 use prost::Message as _;
@@ -24,7 +25,7 @@ use tonic_health::server::HealthReporter;
 use crate::access::Access;
 use crate::describe;
 use crate::failure::{Failure, Kind, Shed};
-use crate::http::AppState;
+use crate::http::{AppState, Framing, HeldBody, PREFIX, announced_message};
 use crate::infer::BodyForm;
 use crate::panics::caught;
 use crate::record::{Arrival, RequestRecord, echo_trace};
@@ -55,8 +56,6 @@ pub mod inference {
 const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inference.bin"));
 /// The path of every call of the protocol.
 const SERVICE: &str = "/inference.GRPCInferenceService/";
-/// Bytes before a message: whether it is compressed, and its length.
-const PREFIX: usize = 5;
 
 /// All calls, and what tells health probes that the server stops.
 ///
@@ -131,7 +130,7 @@ async fn guard(State(app): State<Arc<AppState>>, request: HttpRequest, next: Nex
 }
 
 async fn answer(
-    app: &AppState,
+    app: &Arc<AppState>,
     access: Access,
     arrival: &Arrival,
     mut request: HttpRequest,
@@ -147,21 +146,23 @@ async fn answer(
         })?),
     };
     request.extensions_mut().insert(Arc::clone(&arrival.record));
-    let is_unary =
-        arrival.path().starts_with(SERVICE) && !arrival.path().ends_with("/ModelStreamInfer");
+    let call = arrival.path().strip_prefix(SERVICE);
+    if call.is_some_and(|call| access != Access::Open && call != "ServerMetadata") {
+        app.check_serving()?;
+    }
     let run = async {
-        if !is_unary {
+        if call.is_none_or(|call| call == "ModelStreamInfer") {
             let paced = request.map(|body| PacedMessages::body(body, &app.bodies));
             return Ok(next.run(paced).await);
         }
-        if arrival.path().ends_with("/ModelInfer") {
+        if call == Some("ModelInfer") {
             app.service.scheduler.check_room(Expected::default())?;
         }
         // A single message is read whole, within the time that bodies of HTTP have.
-        let (head, body) = request.into_parts();
-        let held = app.bodies.read(&head.headers, body, PREFIX).await?;
-        let body = Body::from(held.bytes.clone());
-        Ok(next.run(HttpRequest::from_parts(head, body)).await)
+        let (mut head, body) = request.into_parts();
+        let held = app.bodies.read(&head.headers, body, Framing::Message).await?;
+        let HeldBody { bytes, place: _place } = inflated(app, &mut head.headers, held).await?;
+        Ok(next.run(HttpRequest::from_parts(head, Body::from(bytes))).await)
     };
     match deadline {
         None => run.await,
@@ -170,6 +171,35 @@ async fn answer(
             Err(Failure::new(Kind::TooSlow, "the deadline of the call (grpc-timeout) is over"))
         }),
     }
+}
+
+/// A message without its compression, which is undone here within the limits of bodies and the memory of all of them. What is no
+/// whole message, or packed in another way, is refused later.
+async fn inflated(
+    app: &Arc<AppState>,
+    headers: &mut HeaderMap,
+    mut held: HeldBody,
+) -> Result<HeldBody, Failure> {
+    let is_whole = announced_message(&held.bytes)
+        == Some((true, held.bytes.len() - PREFIX.min(held.bytes.len())));
+    let encoding = headers.get("grpc-encoding").and_then(|encoding| encoding.to_str().ok());
+    let Some(encoding) = encoding.filter(|name| is_whole && ["gzip", "deflate"].contains(name))
+    else {
+        return Ok(held);
+    };
+    let (encoding, own) = (encoding.to_owned(), Arc::clone(app));
+    headers.remove("grpc-encoding");
+    let inflate = move || {
+        let mut message = own.bodies.inflated(&mut held, &encoding, PREFIX)?;
+        let length = u32::try_from(message.len() - PREFIX).unwrap_or(u32::MAX);
+        message[1..PREFIX].copy_from_slice(&length.to_be_bytes());
+        let HeldBody { bytes: packed, mut place } = held;
+        drop(packed);
+        place.set(message.capacity())?;
+        Ok(HeldBody { bytes: message.into(), place })
+    };
+    // How many bytes it becomes is not known before.
+    app.service.offload.run(usize::MAX, inflate).await?
 }
 
 /// The time of a header `grpc-timeout`: digits and a unit.
@@ -229,12 +259,12 @@ async fn infer(
     app: &Arc<AppState>,
     message: ModelInferRequest,
     record: &RequestRecord,
+    arrived: Instant,
 ) -> Result<ModelInferResponse, Failure> {
-    app.check_serving()?;
     let start = Instant::now();
     let version = version(&message.model_version);
     let served = app.service.repository.get(&message.model_name, version)?;
-    let answered = infer_with(app, &served, message, record).await;
+    let answered = infer_with(app, &served, message, record, arrived).await;
     answered.inspect_err(|failure| served.note_failure(failure, start.elapsed()))
 }
 
@@ -243,6 +273,7 @@ async fn infer_with(
     served: &ServedModel,
     message: ModelInferRequest,
     record: &RequestRecord,
+    arrived: Instant,
 ) -> Result<ModelInferResponse, Failure> {
     let (name, version_text) = (message.model_name.clone(), message.model_version.clone());
     let (size, service) = (message.encoded_len(), &app.service);
@@ -250,9 +281,12 @@ async fn infer_with(
     let convert = move || {
         let start = Instant::now();
         let request = convert::request(message)?;
-        Ok::<_, Failure>(InferRequest { read_time: start.elapsed(), ..request })
+        let (read_time, arrived) = (start.elapsed(), Some(arrived));
+        Ok::<_, Failure>(InferRequest { read_time, arrived, ..request })
     };
     let request = service.offload.run(size, convert).await??;
+    let mut place = app.bodies.place();
+    place.set(request.bytes())?;
     let answered = service.infer(&name, version(&version_text), request, admitted, record).await?;
     let rows = answered.outputs.first().map_or(0, |(output, _)| output.shape[0]);
     app.service.offload.run(64 * rows, move || convert::response(&answered)).await
@@ -318,7 +352,8 @@ impl GrpcInferenceService for Calls {
         request: Request<ModelInferRequest>,
     ) -> GrpcResult<ModelInferResponse> {
         let record = record(&request);
-        Ok(Response::new(infer(&self.app, request.into_inner(), &record).await?))
+        let arrived = record.arrived();
+        Ok(Response::new(infer(&self.app, request.into_inner(), &record, arrived).await?))
     }
 
     type ModelStreamInferStream =
@@ -334,7 +369,7 @@ impl GrpcInferenceService for Calls {
             async move {
                 let message = message?;
                 let id = message.id.clone();
-                Ok(match infer(&app, message, &record).await {
+                Ok(match infer(&app, message, &record, Instant::now()).await {
                     Ok(response) => ModelStreamInferResponse {
                         error_message: String::new(),
                         infer_response: Some(response),

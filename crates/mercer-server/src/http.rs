@@ -22,7 +22,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get, post};
 use body::NotedBody;
-pub use body::{BodyLimits, Place};
+pub use body::{BodyLimits, Framing, HeldBody, PREFIX, Place, announced_message};
 pub use page::Page;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -251,7 +251,10 @@ async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let request = Request::from_parts(head, body);
     let (access, headers) = (access(arrival.path()), request.headers());
     let admitted = app.hosts.admit(access, request.uri(), headers);
-    let mut response = match admitted.and_then(|()| app.tokens.admit(access, headers)) {
+    let admitted = admitted.and_then(|()| app.tokens.admit(access, headers));
+    let needs_models = asks_models(arrival.path());
+    let admitted = admitted.and_then(|()| if needs_models { app.check_serving() } else { Ok(()) });
+    let mut response = match admitted {
         Ok(()) => caught(next.run(request)).await.unwrap_or_else(IntoResponse::into_response),
         Err(failure) => failure.into_response(),
     };
@@ -272,6 +275,11 @@ async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Resp
         arrival.end(code, refusal.map(|refusal| refusal.0), metrics, app.log.as_ref());
     }
     response
+}
+
+/// Whether an address is of models: there are none before they are loaded.
+fn asks_models(path: &str) -> bool {
+    path.starts_with("/v2/models") || path.starts_with("/v2/repository")
 }
 
 fn access(path: &str) -> Access {

@@ -196,7 +196,7 @@ impl Service {
         start: Instant,
     ) -> Result<InferResponse, Failure> {
         request.check_names()?;
-        let InferRequest { id, parameters, inputs, outputs, read_time } = request;
+        let InferRequest { id, parameters, inputs, outputs, read_time, arrived } = request;
         check_digest(&served, &parameters)?;
         let wanted = answers::wanted(&parameters, &outputs)?;
         let (own, most) = (Arc::clone(&served), self.most_rows);
@@ -209,7 +209,7 @@ impl Service {
         let rows = rows?;
         let options = query_options(&served, &parameters);
         let timeout = parameters.timeout_us.map(Duration::from_micros);
-        let deadline = timeout.and_then(|timeout| start.checked_add(timeout));
+        let deadline = timeout.and_then(|timeout| arrived.unwrap_or(start).checked_add(timeout));
         let is_more_wanted = parameters.has_scores || parameters.has_probabilities;
         let kept = (is_more_wanted || parameters.has_explanations).then(|| rows.clone());
         if parameters.has_explanations && rows.rows() > EXPLAINED {
@@ -355,7 +355,7 @@ pub(crate) fn check_digest(served: &ServedModel, parameters: &Parameters) -> Res
 
 /// Options of the request, and those of the model where it has none.
 pub(crate) fn query_options(served: &ServedModel, parameters: &Parameters) -> QueryOptions {
-    let tuned = served.query_options;
+    let tuned = served.query_options();
     let by_time = parameters.budget_us.map(|time| served.speed().times.limit(time));
     QueryOptions {
         budget: parameters.budget.or(by_time).or(tuned.budget),

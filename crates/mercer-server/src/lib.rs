@@ -3,7 +3,7 @@
 //!
 //! The path of a request: `http/accept.rs` (connections) - `http.rs` (addresses, tokens, limits) - `http/wire.rs` (JSON and
 //! bytes), or `grpc.rs` (calls) and `grpc/convert.rs` (messages) - `infer.rs` - `rows.rs` (tensors to rows) - `scheduler.rs` (now, or in the queue) - `answers.rs` (decisions to
-//! tensors). Models are loaded and exchanged in `repository.rs`.
+//! tensors). Models are loaded and exchanged in `repository.rs`; `run.rs` starts and stops all of it.
 
 mod access;
 mod answers;
@@ -30,18 +30,16 @@ mod record;
 mod repository;
 mod request;
 mod rows;
+mod run;
 mod scheduler;
 mod served;
 mod tensor;
 mod tls;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mercer_data::limits::cores;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 use access::Tokens;
 use auditor::Auditor;
@@ -62,6 +60,7 @@ pub use options::{LogFormat, OptionsError, ServeOptions};
 pub use probabilities::ClassProbabilities;
 pub use repository::{Changes, Repository, VersionPolicy};
 pub use rows::reading_options;
+pub use run::serve;
 pub use scheduler::{Overload, Scheduler};
 
 /// Why a server does not run.
@@ -102,7 +101,10 @@ pub fn check(options: &ServeOptions) -> Result<Vec<String>, ServeError> {
     options.check()?;
     options.check_models()?;
     let repository = repository(options);
-    refresh_all(&repository)?;
+    let changes = run::first_models(&repository)?;
+    if let Some(failed) = changes.failed.first() {
+        return Err(run::not_loaded(failed));
+    }
     let describe = |served: &Arc<ServedModel>| {
         format!("{} version {}: {}", served.name, served.version, served.plan.spec())
     };
@@ -113,129 +115,6 @@ fn repository(options: &ServeOptions) -> Repository {
     let ServeOptions { trust_plan, audit, seed, .. } = *options;
     let load_options = LoadOptions { trust_plan, audit, seed };
     Repository::new(options.models.clone(), options.versions.clone(), load_options)
-}
-
-fn refresh_all(repository: &Repository) -> Result<Changes, ServeError> {
-    let changes = repository.refresh().map_err(|failure| ServeError::Model(failure.message))?;
-    if let Some((name, version, reason)) = changes.failed.first() {
-        return Err(ServeError::Model(format!("model '{name}', version {version}: {reason}")));
-    }
-    if changes.loaded.is_empty() {
-        return Err(ServeError::Model("there is no model to serve".to_owned()));
-    }
-    Ok(changes)
-}
-
-/// Serves until a signal says stop. `extension` is what the caller adds to the server; `events` is called with what happens;
-/// `signals` are read as they come.
-///
-/// # Errors
-/// If the options cannot be used, a model cannot be loaded, or the address cannot be listened at.
-pub async fn serve(
-    options: &ServeOptions,
-    extension: Option<Arc<dyn Extension>>,
-    mut signals: tokio::sync::mpsc::UnboundedReceiver<Signal>,
-    events: impl Fn(Event) + Send + Sync + 'static,
-) -> Result<(), ServeError> {
-    options.check()?;
-    if extension.is_none() {
-        options.check_models()?;
-    }
-    let events = Events::new(events);
-    let app = Arc::new(app(options, extension, &events)?);
-    let (listener, address) = listen(options.listen).await?;
-    let grpc_listener = match options.grpc {
-        Some(address) => Some(listen(address).await?),
-        None => None,
-    };
-    let (grpc_router, health) = grpc::router(Arc::clone(&app))
-        .map_err(|error| ServeError::Model(format!("the reflection of gRPC: {error}")))?;
-    match &app.extension {
-        Some(extension) => {
-            extension.start(&app.service.repository).map_err(ServeError::Model)?;
-        }
-        None => drop(refresh_all(&app.service.repository)?),
-    }
-    app.phase.start();
-    grpc::set_serving(&health, true).await;
-    let grpc = grpc_listener.as_ref().map(|(_, address)| *address);
-    let served_models = app.service.repository.served();
-    events.tell(Event::Listening { address, grpc, models: served_models.len() });
-    tell_unaudited(&served_models, &events);
-    let (limits, tls) = (http::connection_limits(options), tls::acceptor(options)?);
-    let (stop, stopped) = watch::channel(());
-    let mut listeners = vec![(listener, http::router(Arc::clone(&app)))];
-    listeners.extend(grpc_listener.map(|(listener, _)| (listener, grpc_router)));
-    let served: Vec<_> = listeners
-        .into_iter()
-        .map(|(listener, router)| {
-            let (tls, mut stopped) = (tls.clone(), stopped.clone());
-            tokio::spawn(http::serve(listener, router, limits, tls, async move {
-                // Stop as well if nobody can say so any more.
-                drop(stopped.changed().await);
-            }))
-        })
-        .collect();
-    let pause = until_stopped(options, &app, &mut signals, &events).await;
-    app.phase.stop();
-    grpc::set_serving(&health, false).await;
-    events.tell(Event::Stopping);
-    let end = async {
-        tokio::time::sleep(pause).await;
-        drop(stop);
-        let mut all_answered = true;
-        for listener in served {
-            all_answered &= listener.await.unwrap_or(false);
-        }
-        app.service.scheduler.stop();
-        app.service.auditor.stop();
-        all_answered
-    };
-    let all_answered = tokio::select! {
-        all_answered = end => all_answered,
-        // What is at work ends with the process.
-        () = second(&mut signals) => false,
-    };
-    events.tell(Event::Stopped { all_answered });
-    Ok(())
-}
-
-/// Loads models as signals and the clock say, until a signal says stop; returns the pause before connections end.
-async fn until_stopped(
-    options: &ServeOptions,
-    app: &Arc<AppState>,
-    signals: &mut tokio::sync::mpsc::UnboundedReceiver<Signal>,
-    events: &Events,
-) -> Duration {
-    let mut watch = watch_interval(options.watch_seconds);
-    loop {
-        tokio::select! {
-            signal = signals.recv() => match signal {
-                Some(Signal::Reload) => reload(app, events).await,
-                Some(Signal::Stop) => break Duration::from_secs_f64(options.drain_seconds),
-                Some(Signal::StopNow) | None => break Duration::ZERO,
-            },
-            () = tick(&mut watch) => reload(app, events).await,
-        }
-    }
-}
-
-/// The next signal to stop; never, if nobody can give one any more.
-async fn second(signals: &mut tokio::sync::mpsc::UnboundedReceiver<Signal>) {
-    loop {
-        match signals.recv().await {
-            Some(Signal::Reload) => {}
-            Some(Signal::Stop | Signal::StopNow) => return,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
-    let failed = |error| ServeError::System { what: format!("cannot listen at {address}"), error };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let found = listener.local_addr().map_err(failed)?;
-    Ok((listener, found))
 }
 
 fn app(
@@ -296,59 +175,4 @@ fn alarm(served: &ServedModel) -> Event {
         low: report.map_or(0.0, |report| report.low),
         promised: served.plan.calibration().map_or(0.0, |calibration| calibration.risk),
     })
-}
-
-/// Says which of these models cannot be audited although that was asked for.
-fn tell_unaudited(models: &[Arc<ServedModel>], events: &Events) {
-    for served in models {
-        if let Some(reason) = &served.audit_refusal {
-            let (model, version, reason) = (served.name.clone(), served.version, reason.clone());
-            events.tell(Event::NotAudited { model, version, reason });
-        }
-    }
-}
-
-fn watch_interval(seconds: f64) -> Option<tokio::time::Interval> {
-    (seconds > 0.0).then(|| {
-        let mut interval = tokio::time::interval(Duration::from_secs_f64(seconds));
-        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        interval
-    })
-}
-
-/// The next look at the files; never, if they are not watched.
-async fn tick(watch: &mut Option<tokio::time::Interval>) {
-    match watch {
-        Some(interval) => {
-            interval.tick().await;
-        }
-        None => std::future::pending().await,
-    }
-}
-
-/// Loads what changed; the old models answer meanwhile.
-async fn reload(app: &Arc<AppState>, events: &Events) {
-    let own = Arc::clone(app);
-    let outcome = tokio::task::spawn_blocking(move || own.service.repository.refresh()).await;
-    let changes = match outcome {
-        Ok(Ok(changes)) => changes,
-        Ok(Err(failure)) => {
-            Changes { failed: vec![(String::new(), 0, failure.message)], ..Changes::default() }
-        }
-        Err(_) => return,
-    };
-    changes.loaded.iter().for_each(|_| app.service.metrics.note_reload(true));
-    changes.failed.iter().for_each(|_| app.service.metrics.note_reload(false));
-    if changes != Changes::default() {
-        let is_new = |served: &Arc<ServedModel>| {
-            changes
-                .loaded
-                .iter()
-                .any(|(name, version)| (name, *version) == (&served.name, served.version))
-        };
-        let mut models = app.service.repository.served();
-        models.retain(is_new);
-        events.tell(Event::Changed(changes));
-        tell_unaudited(&models, events);
-    }
 }

@@ -12,8 +12,17 @@ use crate::metrics::Metrics;
 use crate::served::ServedModel;
 
 /// A request on its way; handlers find it among the extensions of the request.
-#[derive(Debug, Default)]
-pub struct RequestRecord(Mutex<Known>);
+#[derive(Debug)]
+pub struct RequestRecord {
+    arrived: Instant,
+    known: Mutex<Known>,
+}
+
+impl Default for RequestRecord {
+    fn default() -> Self {
+        Self { arrived: Instant::now(), known: Mutex::default() }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -27,7 +36,12 @@ struct Known {
 
 impl RequestRecord {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When its head had come.
+    pub fn arrived(&self) -> Instant {
+        self.arrived
     }
 
     /// The model that it asks.
@@ -59,7 +73,6 @@ pub struct Arrival {
     pub record: Arc<RequestRecord>,
     protocol: &'static str,
     time: SystemTime,
-    start: Instant,
     method: String,
     path: String,
     trace: Option<TraceParent>,
@@ -72,7 +85,6 @@ impl Arrival {
             record: Arc::default(),
             protocol,
             time: SystemTime::now(),
-            start: Instant::now(),
             method: request.method().to_string(),
             path: request.uri().path().to_owned(),
             trace: trace(request.headers()),
@@ -86,8 +98,8 @@ impl Arrival {
 
     /// Counts the request, and tells it to the log if there is one.
     pub fn end(self, code: u16, error: Option<String>, metrics: &Metrics, log: Option<&Events>) {
-        let Self { record, protocol, time, start, method, path, trace } = self;
-        let duration = start.elapsed();
+        let Self { record, protocol, time, method, path, trace } = self;
+        let duration = record.arrived.elapsed();
         let known = record.known();
         metrics.note_request(protocol, code, known.served.as_deref(), duration);
         let Some(events) = log else { return };

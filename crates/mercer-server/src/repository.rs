@@ -1,6 +1,8 @@
 //! Which models there are: files and folders that are named, their versions, loading and exchanging. A model is exchanged
 //! whole: requests that began with the old one end with it. Nothing here knows a protocol.
 
+mod files;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +13,14 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use mercer_machine::Model;
 
+use self::files::{address_name, files};
 use crate::failure::{Failure, Kind};
 use crate::served::{LoadOptions, ServedModel};
 
 /// Which versions of a model are served.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum VersionPolicy {
-    /// The one with the largest number.
+    /// The one with the largest number; the next one if that cannot be loaded.
     #[default]
     Latest,
     /// All of them.
@@ -117,6 +120,15 @@ pub struct Repository {
     changing: Mutex<()>,
 }
 
+/// Which files of a model are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FilesToRead {
+    /// Those that are new or changed.
+    Changed,
+    /// Those that are served, whether or not they changed.
+    Again,
+}
+
 /// How a change of models went.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
@@ -124,7 +136,7 @@ pub struct Changes {
     pub loaded: Vec<(String, u64)>,
     /// Names, versions and reasons of those that could not be.
     pub failed: Vec<(String, u64, String)>,
-    /// Names and versions whose files are gone.
+    /// Names and versions that are served no longer: their files are gone, or a later version is served.
     pub removed: Vec<(String, u64)>,
 }
 
@@ -146,7 +158,8 @@ impl Repository {
         &self.policy
     }
 
-    /// Loads what is new or changed, and drops what is gone. A file that cannot be loaded leaves the old model in place.
+    /// Loads what is new or changed, and drops what is gone. A file that cannot be loaded leaves the old model in place; where only
+    /// the latest version is served, the latest that can be loaded is.
     ///
     /// # Errors
     /// If two files have the same name and version, or a name cannot be part of an address.
@@ -156,12 +169,7 @@ impl Repository {
         let old = self.models.load_full();
         let (mut new, mut changes) = (BTreeMap::new(), Changes::default());
         for (name, versions) in &found {
-            let mut kept = Versions::new();
-            for (version, path) in versions {
-                let before = old.get(name).and_then(|versions| versions.get(version));
-                let entry = self.entry(name, *version, path, before, &mut changes);
-                kept.insert(*version, entry);
-            }
+            let kept = self.kept(name, versions, old.get(name), FilesToRead::Changed, &mut changes);
             new.insert(name.clone(), kept);
         }
         for (name, versions) in old.iter() {
@@ -169,12 +177,14 @@ impl Repository {
                 if entry.is_given {
                     let own: &mut Versions = new.entry(name.clone()).or_default();
                     own.entry(*version).or_insert_with(|| entry.clone());
-                } else if !found.get(name).is_some_and(|now| now.contains_key(version)) {
+                } else if !new.get(name).is_some_and(|now| now.contains_key(version)) {
                     changes.removed.push((name.clone(), *version));
                 }
             }
         }
         self.models.store(Arc::new(new));
+        changes.loaded.sort();
+        changes.failed.sort();
         Ok(changes)
     }
 
@@ -201,6 +211,43 @@ impl Repository {
         models.insert(name.to_owned(), Versions::from([(version, entry)]));
         self.models.store(Arc::new(models));
         Ok(())
+    }
+
+    /// The versions of a model as they are from now on. No model is left without a version because its newer files cannot be loaded.
+    fn kept(
+        &self,
+        name: &str,
+        found: &BTreeMap<u64, PathBuf>,
+        before: Option<&Versions>,
+        wanted: FilesToRead,
+        changes: &mut Changes,
+    ) -> Versions {
+        let mut kept = Versions::new();
+        for (version, path) in found.iter().rev() {
+            let own = before.and_then(|before| before.get(version));
+            // Only what is served last needs to be read again: older versions stand in for those that cannot be.
+            let is_forgotten = wanted == FilesToRead::Again
+                && (self.policy != VersionPolicy::Latest
+                    || kept.is_empty()
+                    || own.is_some_and(|own| own.is_unloaded));
+            let forgotten =
+                own.filter(|_| is_forgotten).map(|own| Entry { is_forgotten: true, ..own.clone() });
+            let entry = self.entry(name, *version, path, forgotten.as_ref().or(own), changes);
+            let is_settled = entry.served.is_some() || entry.is_unloaded;
+            kept.insert(*version, entry);
+            if is_settled && self.policy == VersionPolicy::Latest {
+                break;
+            }
+        }
+        let is_settled = |entry: &Entry| entry.served.is_some() || entry.is_unloaded;
+        if !kept.values().any(is_settled)
+            && let Some((version, last)) =
+                before.into_iter().flatten().rev().find(|(_, entry)| entry.served.is_some())
+        {
+            // Its file is gone, and nothing that came after it can be loaded.
+            kept.insert(*version, last.clone());
+        }
+        kept
     }
 
     /// The entry of a file: the old one if nothing changed.
@@ -254,7 +301,7 @@ impl Repository {
         }
     }
 
-    /// The files of all models by name and version, as the policy takes them.
+    /// The files of all models by name and version, as far as the policy may take them.
     fn find(&self) -> Result<BTreeMap<String, BTreeMap<u64, PathBuf>>, Failure> {
         let mut found: BTreeMap<String, BTreeMap<u64, PathBuf>> = BTreeMap::new();
         for source in &self.sources {
@@ -269,14 +316,10 @@ impl Repository {
         }
         for versions in found.values_mut() {
             match &self.policy {
-                VersionPolicy::All => {}
+                // The latest that can be loaded is known later.
+                VersionPolicy::All | VersionPolicy::Latest => {}
                 VersionPolicy::Named(numbers) => {
                     versions.retain(|number, _| numbers.contains(number));
-                }
-                VersionPolicy::Latest => {
-                    if let Some((latest, path)) = versions.pop_last() {
-                        *versions = BTreeMap::from([(latest, path)]);
-                    }
                 }
             }
         }
@@ -331,6 +374,15 @@ impl Repository {
         !models.is_empty() && models.values().all(is_ready)
     }
 
+    /// Names of models without a version that answers.
+    pub fn without_version(&self) -> Vec<String> {
+        let models = self.models.load();
+        let is_missing = |(_, versions): &(&String, &Versions)| {
+            versions.values().all(|entry| entry.served.is_none())
+        };
+        models.iter().filter(is_missing).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Loads a model of the repository again, whether or not its file changed.
     ///
     /// # Errors
@@ -342,19 +394,11 @@ impl Repository {
             Failure::new(Kind::NotFound, format!("there is no file of a model '{name}'"))
         })?;
         let mut models = BTreeMap::clone(&self.models.load());
-        let (own, mut changes) = (models.entry(name.to_owned()).or_default(), Changes::default());
-        let mut kept = Versions::new();
-        for (version, path) in versions {
-            let forgotten =
-                own.get(version).map(|entry| Entry { is_forgotten: true, ..entry.clone() });
-            kept.insert(
-                *version,
-                self.entry(name, *version, path, forgotten.as_ref(), &mut changes),
-            );
-        }
-        *own = kept;
+        let mut changes = Changes::default();
+        let kept = self.kept(name, versions, models.get(name), FilesToRead::Again, &mut changes);
+        models.insert(name.to_owned(), kept);
         self.models.store(Arc::new(models));
-        match changes.failed.pop() {
+        match changes.failed.into_iter().next() {
             Some((_, _, reason)) => Err(Failure::invalid(reason)),
             None => Ok(()),
         }
@@ -388,8 +432,9 @@ impl Repository {
                 let is_ready = entry.served.is_some();
                 if is_ready || !only_ready {
                     let state = if is_ready { "READY" } else { "UNAVAILABLE" };
+                    let reason = stands_in(versions, *version).unwrap_or(entry.reason.clone());
                     let (name, version) = (name.clone(), version.to_string());
-                    index.push(IndexEntry { name, version, state, reason: entry.reason.clone() });
+                    index.push(IndexEntry { name, version, state, reason });
                 }
             }
         }
@@ -407,59 +452,14 @@ impl Repository {
     }
 }
 
+/// Why a version that answers is not the latest, if a newer one cannot be loaded.
+fn stands_in(versions: &Versions, version: u64) -> Option<String> {
+    let own = versions.get(&version).filter(|entry| entry.reason.is_empty())?;
+    let (newest, entry) = versions.iter().next_back().filter(|(newest, _)| **newest > version)?;
+    (own.served.is_some() && entry.served.is_none())
+        .then(|| format!("version {newest} is not served: {}", entry.reason))
+}
+
 fn no_version(name: &str, version: &str) -> Failure {
     Failure::new(Kind::NotFound, format!("the model '{name}' has no version '{version}'"))
-}
-
-/// Models of a source: a file, or a folder with `name.mercer` or `name/VERSION/model.mercer`.
-fn files(source: &Path) -> Result<Vec<(String, u64, PathBuf)>, Failure> {
-    let unreadable =
-        |error: std::io::Error| Failure::invalid(format!("{}: {error}", source.display()));
-    if fs::metadata(source).map_err(unreadable)?.is_file() {
-        return Ok(vec![(model_name(source)?, 1, source.to_owned())]);
-    }
-    let mut found = Vec::new();
-    for path in sorted(source).map_err(unreadable)? {
-        if path.is_file() && path.extension().is_some_and(|ending| ending == "mercer") {
-            found.push((model_name(&path)?, 1, path));
-        } else if path.is_dir() {
-            let versions = sorted(&path).map_err(unreadable)?;
-            for folder in versions {
-                let number = folder.file_name().and_then(|name| name.to_str()?.parse::<u64>().ok());
-                let file = folder.join("model.mercer");
-                if let Some(version) = number.filter(|_| file.is_file()) {
-                    found.push((
-                        address_name(&path.file_name().unwrap_or_default().to_string_lossy())?,
-                        version,
-                        file,
-                    ));
-                }
-            }
-        }
-    }
-    Ok(found)
-}
-
-fn sorted(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<_, _>>()?;
-    paths.sort();
-    Ok(paths)
-}
-
-fn model_name(path: &Path) -> Result<String, Failure> {
-    address_name(&path.file_stem().unwrap_or_default().to_string_lossy())
-}
-
-/// A name that can be part of an address.
-fn address_name(name: &str) -> Result<String, Failure> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
-        let what = format!(
-            "'{name}' cannot be the name of a served model: letters, digits, '-', '_' and '.' can"
-        );
-        return Err(Failure::invalid(what));
-    }
-    Ok(name.to_owned())
 }

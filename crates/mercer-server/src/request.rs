@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mercer_query::Require;
 use serde::de::{Deserialize, Deserializer, Visitor};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::tensor::Tensor;
 
 /// The value of a parameter; the protocol has no others.
@@ -94,6 +94,9 @@ pub struct Parameters {
 /// Parameters that other servers know and that change nothing here.
 const IGNORED: [&str; 2] = ["content_type", "headers"];
 
+/// Parameters of requests that belong together; their values that mean none are taken.
+const SEQUENCES: [&str; 3] = ["sequence_id", "sequence_start", "sequence_end"];
+
 /// Parameters that are read here.
 const KNOWN: [&str; 12] = [
     "binary_data_output",
@@ -143,6 +146,16 @@ impl Parameters {
                 "priority" if count(name, value)? == 0 => {}
                 "priority" => {
                     return Err(wrong(name, value, "0: requests are answered as they come"));
+                }
+                unserved if SEQUENCES.contains(&unserved) => {
+                    let is_set =
+                        !matches!(value, ParameterValue::Bool(false) | ParameterValue::Integer(0));
+                    if is_set && *value != ParameterValue::Text(String::new()) {
+                        let what = format!(
+                            "parameter '{unserved}': sequences are not served here; every request is answered by itself"
+                        );
+                        return Err(Failure::new(Kind::Unsupported, what));
+                    }
                 }
                 ignored if IGNORED.contains(&ignored) => {}
                 unknown => {
@@ -230,9 +243,16 @@ pub struct InferRequest {
     pub outputs: Vec<WantedOutput>,
     /// The time in which the body, once it had arrived, became this.
     pub read_time: Duration,
+    /// When the request began to come: the time that its caller gives it counts from here.
+    pub arrived: Option<Instant>,
 }
 
 impl InferRequest {
+    /// Bytes of its tensors in memory.
+    pub fn bytes(&self) -> usize {
+        self.inputs.iter().map(Tensor::bytes).sum()
+    }
+
     /// Checks that no tensor has the name of another.
     ///
     /// # Errors
@@ -277,6 +297,24 @@ mod tests {
         for wrong in ["{\"a\": null}", "{\"a\": [1]}", "{\"a\": {}}"] {
             let said = serde_json::from_str::<ParameterMap>(wrong).unwrap_err().to_string();
             assert!(said.contains("true, false, a number or a text"), "{said}");
+        }
+    }
+
+    #[test]
+    fn sequences_are_not_served_and_their_absence_is_no_sequence() {
+        let none = r#"{"sequence_id": 0, "sequence_start": false, "sequence_end": false}"#;
+        assert_eq!(parameters(none), Ok(Parameters::default()));
+        assert_eq!(parameters(r#"{"sequence_id": ""}"#), Ok(Parameters::default()));
+        for text in [
+            r#"{"sequence_id": 7}"#,
+            r#"{"sequence_id": "a"}"#,
+            r#"{"sequence_start": true}"#,
+            r#"{"sequence_end": true}"#,
+        ] {
+            let map: ParameterMap = serde_json::from_str(text).unwrap();
+            let refused = Parameters::new(&map).unwrap_err();
+            assert_eq!(refused.kind, Kind::Unsupported, "{text}");
+            assert!(refused.message.contains("sequences are not served here"), "{refused}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::Cursor;
 
-use mercer_data::read::{Options, from_packed, read_all};
+use mercer_data::read::{Options, from_reader, read_all};
 use mercer_data::{DataError, Matrix};
 use mercer_machine::Model;
 
@@ -170,7 +170,8 @@ fn libsvm_lines(tensor: &Tensor) -> Result<Matrix, Failure> {
         text.push(b'\n');
     }
     let options = Options { format: Some("libsvm".to_owned()), ..Options::default() };
-    let chunks = from_packed(Cursor::new(text), &tensor.name, &options);
+    // Lines are never compressed: whatever their bytes are, they are not unpacked.
+    let chunks = from_reader(Cursor::new(text), "", &options);
     let data = chunks.and_then(|mut chunks| read_all(&mut *chunks));
     Ok(data
         .map_err(|error| Failure::invalid(format!("input '{}': {error}", tensor.name)))?

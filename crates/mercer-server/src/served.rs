@@ -51,8 +51,6 @@ pub struct ServedModel {
     pub proved_plan: Option<Plan>,
     /// The place in the plan of each stage of the proved one.
     proved_places: Vec<usize>,
-    /// Budget and tolerance that it was tuned for.
-    pub query_options: QueryOptions,
     /// What its queries cost and how long they take, by its plan; measured when it is first asked for.
     speed: OnceLock<Speed>,
     /// How long rows took in recent batches.
@@ -166,10 +164,9 @@ impl ServedModel {
             Some(sections) => file::plan_digest(sections),
             None => file::digest(&model.machine),
         };
-        let query_options = QueryOptions::of(&model, &plan);
         // The first query of a caller should find the plan in memory.
         if let Some(rows) = sample(&model, 1) {
-            drop(plan.decide_with(&rows, &query_options));
+            drop(plan.decide_with(&rows, &QueryOptions::of(&model, &plan)));
         }
         let settled = (0..=plan.stages().len()).map(|_| AtomicU64::new(0)).collect();
         Ok(Self {
@@ -181,7 +178,6 @@ impl ServedModel {
                 .map_or_else(Vec::new, |proved| places(proved, &plan)),
             plan,
             proved_plan,
-            query_options,
             speed: OnceLock::new(),
             pace: Pace::default(),
             proved_speed: OnceLock::new(),
@@ -203,10 +199,15 @@ impl ServedModel {
         }
     }
 
+    /// Budget and tolerance that the model was tuned for, as far as they are in force with the plan that answers.
+    pub fn query_options(&self) -> QueryOptions {
+        QueryOptions::of(&self.model, self.active_plan())
+    }
+
     /// From now on the proved plan answers; whether it did not before.
     pub fn raise_alarm(&self) -> bool {
         if let Some(proved) = &self.proved_plan {
-            self.proved_speed.get_or_init(|| measured(&self.model, proved, &self.query_options));
+            self.proved_speed.get_or_init(|| measured(&self.model, proved));
         }
         !self.is_alarmed.swap(true, Ordering::AcqRel)
     }
@@ -216,8 +217,7 @@ impl ServedModel {
         match self.proved_speed.get() {
             Some(speed) if self.is_alarmed.load(Ordering::Acquire) => speed,
             _ => self.speed.get_or_init(|| {
-                stored(&self.model, &self.plan)
-                    .unwrap_or_else(|| measured(&self.model, &self.plan, &self.query_options))
+                stored(&self.model, &self.plan).unwrap_or_else(|| measured(&self.model, &self.plan))
             }),
         }
     }
@@ -365,9 +365,9 @@ fn sample(model: &Model, most: usize) -> Option<Matrix> {
 }
 
 /// What queries cost and take, measured on some supports.
-fn measured(model: &Model, plan: &Plan, options: &QueryOptions) -> Speed {
-    let rows = sample(model, SAMPLE);
-    let times = rows.and_then(|rows| CostTimes::by_clock(plan, &rows, options).ok());
+fn measured(model: &Model, plan: &Plan) -> Speed {
+    let (rows, options) = (sample(model, SAMPLE), QueryOptions::of(model, plan));
+    let times = rows.and_then(|rows| CostTimes::by_clock(plan, &rows, &options).ok());
     let times = times.unwrap_or_default();
     let (mean_us, mean_cost) = times
         .points()

@@ -61,6 +61,15 @@ pub fn pool(given: Option<NonZero<usize>>) -> Result<ThreadPool, ThreadsError> {
     pool.map_err(|error| ThreadsError::Refused { reason: error.to_string() })
 }
 
+/// Makes [`count`] threads those of the whole process, in whichever thread of it something is computed. Programs do this once.
+///
+/// # Errors
+/// As [`pool`], and if it was done before.
+pub fn of_process(given: Option<NonZero<usize>>) -> Result<(), ThreadsError> {
+    let built = ThreadPoolBuilder::new().num_threads(count(given)?).build_global();
+    built.map_err(|error| ThreadsError::Refused { reason: error.to_string() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

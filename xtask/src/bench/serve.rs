@@ -149,6 +149,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             .to_owned(),
     );
     bench.notes.iter().for_each(|note| println!("{note}"));
+    print!("{}", measure::missed(&bench.measures));
     publish(&bench, options)?;
     let is_missed = bench.measures.iter().any(|measure| measure.is_met() == Some(false));
     Ok(if is_missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -167,7 +168,7 @@ fn publish(bench: &Bench<'_>, options: &Options) -> Result<()> {
     command.extend(options.quick.then_some(" --quick"));
     command.extend(options.tasks.iter().map(|task| format!(" --task {task}")));
     command.extend(options.seconds.iter().map(|seconds| format!(" --seconds {seconds}")));
-    let table = measure::table(&bench.measures);
+    let table = measure::missed(&bench.measures) + "\n" + &measure::table(&bench.measures);
     let page = report::page(&bench.paths.workspace, "Serving", &command, &table, &bench.notes);
     fs::write(file, page).with_context(|| format!("cannot write {file}"))?;
     let beside = std::path::Path::new(file).with_extension("json");

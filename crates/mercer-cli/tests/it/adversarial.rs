@@ -68,7 +68,11 @@ fn no_message_or_table_sends_control_characters() {
             vec!["svm-train", name, "x", "y"],
             vec!["svm-predict", name, "x", "y"],
         ] {
-            let output = mercer(&arguments);
+            let mut output = mercer(&arguments);
+            // LIBSVM's usage has tabs of its own.
+            if output.stdout.starts_with(b"Usage: svm-") {
+                output.stdout.retain(|byte| *byte != b'\t');
+            }
             assert!(!acts(&output.stdout) && !acts(&output.stderr), "{arguments:?}: {output:?}");
         }
         fs::remove_file(&path).unwrap();

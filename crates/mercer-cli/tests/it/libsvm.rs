@@ -295,7 +295,9 @@ fn wrong_flags_print_the_usage_and_wrong_files_a_sentence() {
     let output = mercer(&["svm-train", "-k", "1", "nothing"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("Unknown option: -k"));
-    assert!(text(&output).starts_with("Usage: svm-train [options] training_set_file [model_file]"));
+    let usage = text(&output);
+    assert!(usage.starts_with("Usage: svm-train [options] training_set_file [model_file]"));
+    assert!(usage.contains("\n\t0 -- C-SVC\t\t(multi-class classification)\n"), "{usage}");
     let (code, message) = refused_with(&["svm-train", "/nowhere/data"]);
     assert!(code == Some(1) && message.contains("/nowhere/data"), "{message}");
     let folder = Folder::new();

@@ -4,6 +4,8 @@ mod audit;
 mod batch;
 mod deploy;
 mod forged;
+mod lifecycle;
+mod load;
 mod names;
 mod operation;
 mod page;
@@ -51,18 +53,23 @@ impl Reply {
 
 impl Server {
     fn start(arguments: &[&str]) -> Self {
+        let mut server = Self::spawn(arguments);
+        let event = server.event_named("listening");
+        event["address"].as_str().expect("an address").clone_into(&mut server.address);
+        server
+    }
+
+    /// One that may not be ready yet.
+    fn spawn(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_mercer"))
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])
             .args(arguments)
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
-        let mut line = String::new();
-        said.read_line(&mut line).expect("a line");
-        let event = checked(&line);
-        let address = event["address"].as_str().expect("an address").to_owned();
-        Self { child, address, said }
+        let said = BufReader::new(child.stderr.take().expect("it is piped"));
+        Self { child, address: String::new(), said }
     }
 
     /// The next event of this name.

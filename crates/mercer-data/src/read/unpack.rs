@@ -11,10 +11,8 @@ use crate::DataError;
 /// Bytes from which the format of a file is recognised.
 pub(super) const HEAD: usize = 16;
 /// Largest working memory of xz: what `xz -9` needs.
-#[cfg(feature = "xz")]
-const XZ_MEMORY: u64 = 66 << 20;
+const XZ_MEMORY: usize = 66 << 20;
 /// Largest window of zstd, as a power of two: 64 MiB.
-#[cfg(feature = "zstd")]
 const ZSTD_WINDOW: u32 = 26;
 
 /// A compression.
@@ -22,6 +20,8 @@ struct Codec {
     name: &'static str,
     ending: &'static str,
     magic: &'static [u8],
+    /// Bytes that unpacking needs beside what it returns, at most.
+    memory: usize,
     open: fn(BufReader<Source>) -> Result<Source, DataError>,
 }
 
@@ -30,22 +30,39 @@ static CODECS: [Codec; 4] = [
         name: "gzip",
         ending: ".gz",
         magic: &[0x1f, 0x8b],
+        memory: 64 << 10,
         open: |raw| Ok(Box::new(flate2::bufread::MultiGzDecoder::new(raw))),
     },
     Codec {
         name: "bzip2",
         ending: ".bz2",
         magic: b"BZh",
+        // 900 kB in the largest blocks, of which it holds four bytes each and the output.
+        memory: 5 << 20,
         open: |raw| Ok(Box::new(bzip2::bufread::MultiBzDecoder::new(raw))),
     },
-    Codec { name: "xz", ending: ".xz", magic: &[0xfd, b'7', b'z', b'X', b'Z', 0], open: open_xz },
-    Codec { name: "zstd", ending: ".zst", magic: &[0x28, 0xb5, 0x2f, 0xfd], open: open_zstd },
+    Codec {
+        name: "xz",
+        ending: ".xz",
+        magic: &[0xfd, b'7', b'z', b'X', b'Z', 0],
+        memory: XZ_MEMORY,
+        open: open_xz,
+    },
+    Codec {
+        name: "zstd",
+        ending: ".zst",
+        magic: &[0x28, 0xb5, 0x2f, 0xfd],
+        // The window, and a block before and behind it.
+        memory: (1 << ZSTD_WINDOW) + (1 << 20),
+        open: open_zstd,
+    },
 ];
 
 #[cfg(feature = "xz")]
 fn open_xz(raw: BufReader<Source>) -> Result<Source, DataError> {
     use liblzma::stream::{CONCATENATED, Stream};
-    let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED).map_err(io::Error::from)?;
+    let stream =
+        Stream::new_stream_decoder(XZ_MEMORY as u64, CONCATENATED).map_err(io::Error::from)?;
     Ok(Box::new(liblzma::bufread::XzDecoder::new_stream(raw, stream)))
 }
 
@@ -66,27 +83,50 @@ fn open_zstd(_: BufReader<Source>) -> Result<Source, DataError> {
     Err(DataError::NotBuiltIn { what: "zstd" })
 }
 
-/// The decompressed source, and its name without the ending of the compression.
-pub(super) fn unpack(
-    raw: Source,
+/// Bytes as they were before they were compressed.
+pub struct Unpacked {
+    /// The bytes, unpacked while they are read.
+    pub source: Source,
+    /// The name that was given, without the ending of the compression.
+    pub name: String,
+    /// Bytes that unpacking needs beside what it returns, at most.
+    pub memory: usize,
+}
+
+impl std::fmt::Debug for Unpacked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, memory, .. } = self;
+        f.debug_struct("Unpacked")
+            .field("name", name)
+            .field("memory", memory)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Unpacks bytes that may be compressed, within the limits of the options.
+///
+/// # Errors
+/// If the name says that they are, and they are not, or the compression is not built in.
+pub fn unpacked(
+    raw: impl Read + Send + 'static,
     name: &str,
     options: &Options,
-) -> Result<(Source, String), DataError> {
-    let (head, raw) = peek(raw)?;
+) -> Result<Unpacked, DataError> {
+    let (head, raw) = peek(Box::new(raw))?;
     let named = CODECS.iter().find(|codec| name.ends_with(codec.ending));
     let Some(codec) = CODECS.iter().find(|codec| is_packed(codec, &head)) else {
         return match named {
             Some(codec) => Err(DataError::NotPacked { codec: codec.name }),
-            None => Ok((raw, name.to_owned())),
+            None => Ok(Unpacked { source: raw, name: name.to_owned(), memory: 0 }),
         };
     };
     let packed = Arc::new(AtomicU64::new(0));
     let raw: Source = Box::new(Counted { source: raw, count: Arc::clone(&packed) });
-    let unpacked = (codec.open)(BufReader::with_capacity(1 << 16, raw))?;
+    let source = (codec.open)(BufReader::with_capacity(1 << 16, raw))?;
     let name = CODECS.iter().find_map(|codec| name.strip_suffix(codec.ending)).unwrap_or(name);
-    let limits = options.unpack_limits();
-    let limited = Limited { source: unpacked, codec: codec.name, unpacked: 0, packed, limits };
-    Ok((Box::new(limited), name.to_owned()))
+    let (limits, unpacked, codec_name) = (options.unpack_limits(), 0, codec.name);
+    let limited = Limited { source, codec: codec_name, unpacked, packed, limits };
+    Ok(Unpacked { source: Box::new(limited), name: name.to_owned(), memory: codec.memory })
 }
 
 fn is_packed(codec: &Codec, head: &[u8]) -> bool {
@@ -207,10 +247,9 @@ mod tests {
     }
 
     fn read(bytes: Vec<u8>, name: &str, limit: u64) -> Result<Vec<u8>, String> {
-        let source: Source = Box::new(Cursor::new(bytes));
         let options = Options { unpacked_limit: limit, ..Options::default() };
-        let (mut source, name) =
-            unpack(source, name, &options).map_err(|error| error.to_string())?;
+        let found = unpacked(Cursor::new(bytes), name, &options);
+        let Unpacked { mut source, name, .. } = found.map_err(|error| error.to_string())?;
         assert_eq!(name, "x.svm");
         let mut out = Vec::new();
         source.read_to_end(&mut out).map_err(|error| error.to_string())?;
@@ -239,9 +278,8 @@ mod tests {
         gz.write_all(&vec![b' '; 20 << 20]).unwrap();
         let bytes = gz.finish().unwrap();
         let read = |options: &Options| {
-            let source: Source = Box::new(Cursor::new(bytes.clone()));
-            let (mut source, _) = unpack(source, "x", options).unwrap();
-            io::copy(&mut source, &mut io::sink()).map_err(|error| error.to_string())
+            let mut found = unpacked(Cursor::new(bytes.clone()), "x", options).unwrap();
+            io::copy(&mut found.source, &mut io::sink()).map_err(|error| error.to_string())
         };
         let said = read(&Options::default()).unwrap_err();
         assert!(said.starts_with("the file unpacks to more than 400 times its size"), "{said}");

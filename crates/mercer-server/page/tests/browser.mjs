@@ -36,6 +36,7 @@ function models() {
   pictures();
   mercer('import', path.join(DATASETS, 'digits/digits.model'), '-o', made('d.mercer'));
   mercer('compile', made('d.mercer'), '--plan', 'cascade(anytime(chunk=16), exact)', '-o', made('digits.mercer'));
+  mercer('compile', made('d.mercer'), '--plan', 'cascade(low_precision, exact)', '-o', made('quick.mercer'));
   mercer('compile', made('d.mercer'), '--plan', 'cascade(student(8, 16), low_precision, exact)', '--sample', QUERIES, '--eps', '0.05', '-o', made('estimated.mercer'));
   mercer('train', SONAR, '-o', made('s.mercer'), '--kernel', 'polynomial(degree=2, gamma=1, coef0=1)');
   mercer('compile', made('s.mercer'), '--plan', 'cascade(spectral, exact)', '-o', made('sonar.mercer'));
@@ -70,7 +71,7 @@ before(async () => {
   models();
   writeFileSync(made('token'), TOKEN);
   special();
-  const names = ['sonar', 'digits', 'estimated', 'haberman', 'abalone', 'pictures', 'tuned', 'linear', 'inliers', 'rest', 'wide'].map((name) => made(`${name}.mercer`));
+  const names = ['sonar', 'digits', 'estimated', 'haberman', 'abalone', 'pictures', 'tuned', 'linear', 'inliers', 'rest', 'wide', 'quick'].map((name) => made(`${name}.mercer`));
   open = await start('serve', ['--show-supports', '--audit', '0.5', ...names]);
   closed = await start('serve', ['--token-file', made('token'), made('haberman.mercer')]);
   await openBrowser();
@@ -408,6 +409,16 @@ test('the range closes step by step', async () => {
   // A row that is a support is most similar to itself, also after the scaling of the model.
   await page.goto(hash('haberman', 'watch', '0:33,1:60,2:0'));
   await page.locator('.supports li', { hasText: /age 33, year 60, nodes 0.*similarity 1$/ }).waitFor();
+  await end();
+});
+
+test('a query that one stage settles has no steps to go through, and is easy', async () => {
+  const { page, end } = await visit(hash('quick', 'watch'));
+  await shows(page, /The stage low_precision settled it, before the exact evaluation: an easy query/);
+  await shows(page, 'Step 1 of 1');
+  assert.equal(await page.getByRole('button', { name: 'Play', exact: false }).isVisible(), false);
+  await page.goto(hash('sonar', 'watch'));
+  await page.getByRole('button', { name: 'Play', exact: false }).waitFor();
   await end();
 });
 

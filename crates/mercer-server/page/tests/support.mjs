@@ -38,7 +38,7 @@ export function start(verb, words, { scheme = 'http', env = {} } = {}) {
     let said = '';
     child.stderr.on('data', (data) => {
       said += data;
-      const line = said.split('\n').slice(0, -1).find((text) => text.includes('"address"'));
+      const line = said.split('\n').slice(0, -1).find((text) => text.includes('"listening"'));
       if (line) resolve(`${scheme}://${JSON.parse(line).address}/`);
     });
     child.on('exit', () => reject(new Error(`the server ended: ${said}`)));

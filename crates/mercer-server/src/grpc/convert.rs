@@ -69,7 +69,7 @@ pub fn request(message: ModelInferRequest) -> Result<InferRequest, Failure> {
         parameters: Parameters::new(&parameters(message.parameters)?)?,
         inputs,
         outputs: outputs.into_iter().map(wanted).collect::<Result<_, _>>()?,
-        read_time: std::time::Duration::ZERO,
+        ..InferRequest::default()
     })
 }
 

@@ -1,5 +1,5 @@
 //! The body of a streamed call: its messages are not held back, but each must come whole within the time that bodies have, and
-//! takes its place in the memory of all bodies until it has come. Between messages a stream may rest.
+//! has its place in the memory of all bodies from its prefix until it is answered. Between messages a stream may rest.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,16 +12,22 @@ use hyper::body::{Frame, SizeHint};
 use tokio::time::Sleep;
 use tonic::Status;
 
-use super::PREFIX;
 use crate::failure::{Failure, Kind};
-use crate::http::{BodyLimits, Place};
+use crate::http::{BodyLimits, PREFIX, Place, announced_message};
+
+/// Deflate, and so gzip, never makes more bytes of one.
+const MAX_GROWTH: usize = 1032;
 
 /// A body of messages, each behind its length.
 pub struct PacedMessages {
     body: Body,
     time: Duration,
+    /// Bytes of a message, at most.
+    most: usize,
     place: Place,
     message: Message,
+    /// Memory of the message that comes and of those before it that are not answered yet.
+    held: usize,
     /// Runs while a part of a message has come.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -33,8 +39,8 @@ struct Message {
     prefix: Vec<u8>,
     /// Bytes that are missing.
     left: usize,
-    /// Bytes that have come.
-    held: usize,
+    /// Memory that it may take: its bytes, and what they are inflated to at most.
+    memory: usize,
 }
 
 impl Message {
@@ -42,47 +48,64 @@ impl Message {
         !self.prefix.is_empty() || self.left > 0
     }
 
-    /// Counts bytes; whether a message ended among them.
-    fn count(&mut self, mut bytes: &[u8]) -> bool {
-        let mut has_ended = false;
+    /// Counts bytes of messages that inflate to at most `most`; returns whether a message ended among them, and the memory of those
+    /// that began.
+    fn count(&mut self, mut bytes: &[u8], most: usize) -> Result<(bool, usize), Failure> {
+        let (mut has_ended, mut begun) = (false, 0usize);
         while !bytes.is_empty() {
             if self.left > 0 {
                 let taken = self.left.min(bytes.len());
-                (self.left, self.held) = (self.left - taken, self.held + taken);
+                self.left -= taken;
                 bytes = &bytes[taken..];
             } else {
                 let taken = (PREFIX - self.prefix.len()).min(bytes.len());
                 self.prefix.extend_from_slice(&bytes[..taken]);
                 bytes = &bytes[taken..];
-                let Some(length) = self.prefix[..].get(1..PREFIX) else { continue };
-                let length = length.try_into().map_or(0, u32::from_be_bytes);
-                (self.left, self.held) = (length as usize, 0);
+                let Some((is_packed, length)) = announced_message(&self.prefix) else { continue };
+                if length > most {
+                    let what = format!("the message is longer than {most} bytes");
+                    return Err(Failure::new(Kind::TooLarge, what));
+                }
+                let inflated =
+                    if is_packed { length.saturating_mul(MAX_GROWTH).min(most) } else { 0 };
+                (self.left, self.memory) = (length, length + inflated);
+                begun += self.memory;
                 self.prefix.clear();
             }
-            if !self.is_begun() {
-                (has_ended, self.held) = (true, 0);
-            }
+            has_ended |= !self.is_begun();
         }
-        has_ended
+        Ok((has_ended, begun))
     }
 }
 
 impl PacedMessages {
     /// The same body within limits.
     pub fn body(body: Body, limits: &BodyLimits) -> Body {
-        let (time, place) = (limits.time, limits.place());
-        Body::new(Self { body, time, place, message: Message::default(), timer: None })
+        let (time, most, place) = (limits.time, limits.bytes, limits.place());
+        let (message, held, timer) = (Message::default(), 0, None);
+        Body::new(Self { body, time, most, place, message, held, timer })
     }
 
     fn note(&mut self, data: &Bytes) -> Result<(), Failure> {
-        if self.message.count(data) {
+        let (has_ended, begun) = self.message.count(data, self.most)?;
+        if has_ended {
             self.timer = None;
-            self.place.release();
         }
         if self.message.is_begun() {
             self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.time)));
         }
-        self.place.grow(self.message.held)
+        self.held += begun;
+        self.place.grow(self.held)
+    }
+
+    /// Whoever asks for more has answered the messages that have come whole.
+    fn give_back(&mut self) {
+        let held = if self.message.left > 0 { self.message.memory } else { 0 };
+        if held < self.held {
+            self.held = held;
+            // It becomes smaller, which is always possible.
+            drop(self.place.set(held));
+        }
     }
 }
 
@@ -94,6 +117,7 @@ impl hyper::body::Body for PacedMessages {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.give_back();
         match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(Some(Ok(frame))) => {
                 let noted = frame.data_ref().map_or(Ok(()), |data| self.note(data));
@@ -127,16 +151,38 @@ mod tests {
 
     #[test]
     fn messages_are_found_however_their_bytes_come() {
-        let mut all = vec![0, 0, 0, 0, 3, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 8];
+        let mut all = vec![0, 0, 0, 0, 3, 7, 7, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 8];
         let mut whole = Message::default();
-        assert!(whole.count(&all));
-        assert_eq!((whole.left, whole.held, whole.is_begun()), (1, 1, true));
+        assert_eq!(whole.count(&all, 900).unwrap(), (true, 3 + 2 + 900));
+        assert_eq!((whole.left, whole.memory, whole.is_begun()), (1, 902, true));
         let mut single = Message::default();
-        let ends: Vec<bool> = all.iter().map(|byte| single.count(&[*byte])).collect();
+        let ends: Vec<bool> =
+            all.iter().map(|byte| single.count(&[*byte], 900).unwrap().0).collect();
         let ends: Vec<usize> = (0..all.len()).filter(|at| ends[*at]).collect();
         assert_eq!(ends, [7, 12]);
-        assert_eq!((single.left, single.held), (whole.left, whole.held));
+        assert_eq!((single.left, single.memory), (whole.left, whole.memory));
         all.push(9);
-        assert!(single.count(&[9]) && !single.is_begun());
+        assert!(single.count(&[9], 900).unwrap().0 && !single.is_begun());
+        let long = single.count(&[0, 0, 0, 4, 0], 900).unwrap_err();
+        assert_eq!(long.message, "the message is longer than 900 bytes");
+    }
+
+    #[tokio::test]
+    async fn a_message_has_its_place_from_its_prefix_until_more_is_asked_for() {
+        use http_body_util::BodyExt as _;
+        let limits = BodyLimits::new(8192, 10 << 10, Duration::from_secs(9));
+        let message =
+            |length: u32, sent: usize| [&[0][..], &length.to_be_bytes(), &vec![7; sent]].concat();
+        let frames = [message(4096, 4096), message(6144, 0), vec![7; 6144]];
+        let stream = tonic::codegen::tokio_stream::iter(frames.map(Ok::<_, std::io::Error>));
+        let mut body = PacedMessages::body(Body::from_stream(stream), &limits);
+        let free = |bytes| limits.place().grow(bytes).is_ok();
+        body.frame().await.unwrap().unwrap();
+        assert!(free(6144) && !free(6145), "the first message waits for its answer");
+        body.frame().await.unwrap().unwrap();
+        assert!(free(4096) && !free(4097), "the second one was announced");
+        body.frame().await.unwrap().unwrap();
+        assert!(body.frame().await.is_none());
+        assert!(free(10 << 10));
     }
 }

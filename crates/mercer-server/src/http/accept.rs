@@ -92,9 +92,10 @@ pub async fn serve(
             _ => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
+    let last = tokio::time::Instant::now() + limits.stop_time;
     // Those whose connection stands wait in the system's queue: closing it would break them. No others may stand meanwhile.
     refuse_more(&listener);
-    let end = tokio::time::Instant::now() + HALF_MADE;
+    let end = last.min(tokio::time::Instant::now() + HALF_MADE);
     while let Ok(place) = Arc::clone(&places).try_acquire_owned()
         && let Ok(Ok((stream, _))) = tokio::time::timeout_at(end, listener.accept()).await
     {
@@ -104,7 +105,7 @@ pub async fn serve(
     // An idle connection is closed at once when the server stops, a request on its way or not: so it gets a moment more.
     let all_closed = places.acquire_many(limits.connections.try_into().unwrap_or(u32::MAX));
     drop(tokio::time::timeout(LINGER.min(limits.stop_time), all_closed).await);
-    tokio::time::timeout(limits.stop_time, graceful.shutdown()).await.is_ok()
+    tokio::time::timeout_at(last, graceful.shutdown()).await.is_ok()
 }
 
 /// Lets no further connection stand: their first packets are dropped, so that they are refused when the listener is closed, and

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::future::Future;
 use std::io::{self, Read};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Frame;
-use mercer_data::read::{Chunks, Options, from_packed};
+use mercer_data::read::{Chunks, Options, Unpacked, from_reader, unpacked};
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Sleep;
 
 use super::App;
-use super::body::header_text;
+use super::body::{Place, RETRY, header_text};
 use super::handlers::ModelPath;
 use super::query;
 use crate::answers::{certainty_name, label_text};
@@ -43,6 +43,8 @@ const ROWS: usize = 1024;
 const PIECES: usize = 4;
 /// Bytes of text that may come before a row ends, and so many rows: more would have to be held.
 const HELD: usize = 64 << 20;
+/// Memory is counted in steps of so many bytes.
+const HELD_AT_ONCE: usize = 64 << 10;
 
 /// The last lines of a body that breaks off have so long to go out.
 const LAST: Duration = Duration::from_millis(100);
@@ -138,7 +140,6 @@ pub async fn batch(
     headers: HeaderMap,
     content: Body,
 ) -> Result<Response, Failure> {
-    app.check_serving()?;
     let (name, version) = path.named();
     let served = app.service.repository.get(name, version)?;
     record.note_model(&served);
@@ -151,7 +152,7 @@ pub async fn batch(
         return Err(Failure::new(Kind::UnsupportedBody, what));
     }
     let Ok(place) = Arc::clone(&app.batches).try_acquire_owned() else {
-        let retry_after = Duration::from_secs(1);
+        let retry_after = RETRY;
         let what = "as many batches run as are allowed at a time";
         return Err(Failure::new(Kind::Overloaded { reason: Shed::Batches, retry_after }, what));
     };
@@ -160,24 +161,10 @@ pub async fn batch(
         LineFormat::Jsonl => "application/x-ndjson",
     };
     let (sender, mut answers) = mpsc::channel(PIECES);
-    let held = Arc::new(AtomicUsize::new(0));
     let is_text = matches!(wanted.options.format.as_deref(), Some("csv" | "libsvm"));
-    let source = Pieces {
-        pieces: pump(content, app.bodies.time),
-        current: Bytes::new(),
-        held: Arc::clone(&held),
-        // Other formats are read whole.
-        most: if is_text { HELD } else { app.bodies.bytes },
-    };
-    let run = Run {
-        app: Arc::clone(&app),
-        served,
-        wanted,
-        sender,
-        held,
-        is_text,
-        has_begun: Cell::new(false),
-    };
+    let source = Pieces { pieces: pump(content, app.bodies.time), current: Bytes::new() };
+    let run =
+        Run { app: Arc::clone(&app), served, wanted, sender, is_text, has_begun: Cell::new(false) };
     let handle = Handle::current();
     tokio::task::spawn_blocking(move || run.all(source, &handle, place));
     // What is wrong with the first rows still has a status of its own.
@@ -217,9 +204,6 @@ fn pump(mut content: Body, time: Duration) -> mpsc::Receiver<io::Result<Bytes>> 
 struct Pieces {
     pieces: mpsc::Receiver<io::Result<Bytes>>,
     current: Bytes,
-    /// Bytes since rows came out last.
-    held: Arc<AtomicUsize>,
-    most: usize,
 }
 
 impl Read for Pieces {
@@ -232,10 +216,58 @@ impl Read for Pieces {
         }
         let count = buffer.len().min(self.current.len());
         buffer[..count].copy_from_slice(&self.current.split_to(count));
-        if self.held.fetch_add(count, Ordering::Relaxed) + count > self.most {
+        Ok(count)
+    }
+}
+
+/// What a batch holds in memory: bytes, unpacked ones where they come packed, of which no rows have come out yet.
+struct HeldBytes {
+    /// What unpacking itself needs.
+    fixed: usize,
+    /// Bytes since rows came out last.
+    count: usize,
+    most: usize,
+    place: Place,
+}
+
+impl HeldBytes {
+    /// Counts bytes that are read.
+    fn add(&mut self, count: usize) -> io::Result<()> {
+        self.count += count;
+        if self.count > self.most {
             let text = format!("more than {} bytes would have to be held in memory", self.most);
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
         }
+        let taken = self.fixed + self.count.next_multiple_of(HELD_AT_ONCE);
+        self.place
+            .grow(taken)
+            .map_err(|refusal| io::Error::new(io::ErrorKind::OutOfMemory, refusal.message))
+    }
+
+    /// All rows of what was read have come out.
+    fn clear(&mut self) {
+        self.count = 0;
+        // It becomes smaller, which is always possible.
+        drop(self.place.set(self.fixed));
+    }
+}
+
+type SharedBytes = Arc<Mutex<HeldBytes>>;
+
+fn locked(held: &SharedBytes) -> MutexGuard<'_, HeldBytes> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Passes bytes on and counts them.
+struct Counted<R> {
+    source: R,
+    held: SharedBytes,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        locked(&self.held).add(count)?;
         Ok(count)
     }
 }
@@ -248,7 +280,6 @@ struct Run {
     served: Arc<ServedModel>,
     wanted: Wanted,
     sender: mpsc::Sender<Piece>,
-    held: Arc<AtomicUsize>,
     is_text: bool,
     /// Whether lines have gone out: then the status cannot change any more.
     has_begun: Cell<bool>,
@@ -280,14 +311,25 @@ impl Run {
         } else {
             Vec::new()
         };
-        let options = reading_options(model, options.clone());
-        let mut chunks = from_packed(source, "", &options).map_err(unreadable)?;
+        let mut options = reading_options(model, options.clone());
+        let bodies = &self.app.bodies;
+        // Formats that are no text are read whole, and unpack to no more than a body may be.
+        let most = if self.is_text { HELD } else { bodies.bytes };
+        if !self.is_text {
+            options.unpacked_limit = bodies.bytes as u64;
+        }
+        let Unpacked { source, memory: fixed, .. } =
+            unpacked(source, "", &options).map_err(unreadable)?;
+        let held = HeldBytes { fixed, count: 0, most, place: bodies.place() };
+        let held = Arc::new(Mutex::new(held));
+        let source = Counted { source, held: Arc::clone(&held) };
+        let mut chunks = from_reader(source, "", &options).map_err(unreadable)?;
         let head = output.head(options.id.is_some(), &classes);
         let mut text = head.map_or_else(String::new, |head| head + "\n");
         let mut before = 0;
         while let Some(chunk) = chunks.next_chunk(ROWS).map_err(unreadable)? {
             if self.is_text {
-                self.held.store(0, Ordering::Relaxed);
+                locked(&held).clear();
             }
             let count = chunk.examples.rows();
             let rows = fitted(model, chunk.examples)?;
@@ -374,6 +416,9 @@ fn unreadable(error: mercer_data::DataError) -> Failure {
         mercer_data::DataError::Io(error) => match error.kind() {
             io::ErrorKind::TimedOut => Kind::TooSlow,
             io::ErrorKind::FileTooLarge => Kind::TooLarge,
+            io::ErrorKind::OutOfMemory => {
+                Kind::Overloaded { reason: Shed::Memory, retry_after: RETRY }
+            }
             _ => Kind::Invalid,
         },
         _ => Kind::Invalid,

@@ -1,6 +1,5 @@
 //! Bodies of requests, read whole within limits of size, of time, and of the memory that all of them take together.
 
-use std::borrow::Cow;
 use std::io::Read;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,8 +20,10 @@ use crate::failure::{Failure, Kind, Shed};
 const PIECE: usize = 1024;
 /// Bytes that are set aside at once for a body, as far as its head announces them.
 const AT_ONCE: usize = 1 << 20;
+/// Bytes that are inflated at once.
+const INFLATED_AT_ONCE: usize = 64 << 10;
 /// When a caller may try again that found the memory taken.
-const RETRY: Duration = Duration::from_secs(1);
+pub const RETRY: Duration = Duration::from_secs(1);
 
 /// Limits of bodies.
 #[derive(Debug)]
@@ -40,7 +41,8 @@ pub struct BodyLimits {
 pub struct HeldBody {
     /// The bytes.
     pub bytes: Bytes,
-    place: Place,
+    /// Its place in memory.
+    pub place: Place,
 }
 
 impl BodyLimits {
@@ -55,7 +57,7 @@ impl BodyLimits {
         Place::new(&self.memory)
     }
 
-    /// Reads a whole body; `more` bytes come with it that the protocol adds.
+    /// Reads a whole body; its memory is set aside before it is read, as far as its length is announced.
     ///
     /// # Errors
     /// If it is too long, comes too slowly, breaks off, or other bodies take the memory.
@@ -63,15 +65,19 @@ impl BodyLimits {
         &self,
         headers: &HeaderMap,
         body: Body,
-        more: usize,
+        framing: Framing,
     ) -> Result<HeldBody, Failure> {
-        let most = self.bytes.saturating_add(more);
-        let stated = stated_length(headers);
-        if stated.is_some_and(|length| length > most) {
-            return Err(too_long(most));
+        let most = self.bytes.saturating_add(framing.prefix());
+        let mut held = Gathered::new(framing, most, self.place());
+        if let Some(length) = stated_length(headers)
+            && let Err(refusal) = held.announce(length)
+        {
+            if framing == Framing::Whole {
+                self.discard(headers, body).await;
+            }
+            return Err(refusal);
         }
-        let read = self.collect(body, stated.unwrap_or(0), most);
-        let read = tokio::time::timeout(self.time, read).await;
+        let read = tokio::time::timeout(self.time, held.all(body)).await;
         read.map_err(|_| Failure::new(Kind::TooSlow, "the body did not arrive in time"))?
     }
 
@@ -93,80 +99,176 @@ impl BodyLimits {
         drop(tokio::time::timeout(self.time, all).await);
     }
 
-    async fn collect(
-        &self,
-        mut body: Body,
-        stated: usize,
-        most: usize,
-    ) -> Result<HeldBody, Failure> {
-        let mut place = Place::new(&self.memory);
-        let (mut first, mut joined) = (Bytes::new(), Vec::new());
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| {
-                Failure::invalid(format!("the body could not be read: {error}"))
-            })?;
-            let Ok(data) = frame.into_data() else { continue };
-            let length = first.len() + joined.len() + data.len();
-            if length > most {
-                return Err(too_long(most));
-            }
-            place.grow(length)?;
-            if first.is_empty() && joined.is_empty() {
-                first = data;
-            } else {
-                // From the second frame on the body is copied together.
-                if joined.is_empty() {
-                    joined.reserve(stated.clamp(length, length + AT_ONCE));
-                }
-                joined.extend_from_slice(&std::mem::take(&mut first));
-                joined.extend_from_slice(&data);
-            }
-        }
-        let bytes = if joined.is_empty() { first } else { Bytes::from(joined) };
-        Ok(HeldBody { bytes, place })
-    }
-
-    /// The body as it was before it was compressed.
+    /// The body as it was before it was compressed, behind `start` bytes of zeros.
     ///
     /// # Errors
     /// If the compression is unknown, damaged, or the result is too long.
-    pub fn inflated<'a>(
+    pub fn inflated(
         &self,
-        body: &'a mut HeldBody,
-        encoding: Option<&str>,
-    ) -> Result<Cow<'a, [u8]>, Failure> {
-        let most = self.bytes;
-        if matches!(encoding, None | Some("identity")) {
-            return Ok(Cow::Borrowed(&body.bytes));
-        }
-        let packed = &body.bytes[..];
-        let mut source: Box<dyn Read + '_> = match encoding {
-            Some("gzip") => Box::new(flate2::read::GzDecoder::new(packed)),
-            Some("deflate") => Box::new(flate2::read::ZlibDecoder::new(packed)),
+        body: &mut HeldBody,
+        encoding: &str,
+        start: usize,
+    ) -> Result<Vec<u8>, Failure> {
+        let packed = body.bytes.slice(start..);
+        let mut out = Inflated {
+            bytes: vec![0; start],
+            start,
+            most: start.saturating_add(self.bytes),
+            packed: body.bytes.len(),
+            place: &mut body.place,
+        };
+        match encoding {
+            "gzip" => out.fill(flate2::bufread::MultiGzDecoder::new(&packed[..]))?,
+            "deflate" => {
+                let mut source = flate2::bufread::ZlibDecoder::new(&packed[..]);
+                out.fill(&mut source)?;
+                if !source.into_inner().is_empty() {
+                    return Err(damaged("bytes follow its end"));
+                }
+            }
             other => {
-                let other = other.unwrap_or_default();
                 let what =
                     format!("bodies encoded as '{other}' are not read; gzip and deflate are");
                 return Err(Failure::new(Kind::UnsupportedBody, what));
             }
-        };
-        let (mut out, mut part) = (Vec::new(), vec![0; 64 << 10]);
-        loop {
-            let read = source.read(&mut part).map_err(|error| {
-                Failure::invalid(format!("the compressed body is damaged: {error}"))
+        }
+        Ok(out.bytes)
+    }
+}
+
+/// How a body says how long it is, beside its head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// Not at all.
+    Whole,
+    /// It is one message of gRPC, whose prefix says it.
+    Message,
+}
+
+impl Framing {
+    fn prefix(self) -> usize {
+        match self {
+            Self::Whole => 0,
+            Self::Message => PREFIX,
+        }
+    }
+}
+
+/// Bytes before a message of gRPC: whether it is compressed, and its length.
+pub const PREFIX: usize = 5;
+
+/// The length of a message by its prefix, and whether it is compressed; none before all of the prefix has come.
+pub fn announced_message(prefix: &[u8]) -> Option<(bool, usize)> {
+    let (flag, length) = prefix.get(..PREFIX)?.split_first()?;
+    Some((*flag != 0, u32::from_be_bytes(length.try_into().ok()?) as usize))
+}
+
+/// What has come of a body.
+struct Gathered {
+    framing: Framing,
+    most: usize,
+    announced: usize,
+    place: Place,
+    /// The first frame; from the second one on the body is copied together.
+    first: Bytes,
+    joined: Vec<u8>,
+}
+
+impl Gathered {
+    fn new(framing: Framing, most: usize, place: Place) -> Self {
+        let (first, joined) = (Bytes::new(), Vec::new());
+        Self { framing, most, announced: 0, place, first, joined }
+    }
+
+    fn announce(&mut self, length: usize) -> Result<(), Failure> {
+        if length > self.most {
+            return Err(too_long(self.most - self.framing.prefix()));
+        }
+        self.announced = self.announced.max(length);
+        self.place.grow(self.announced)
+    }
+
+    async fn all(mut self, mut body: Body) -> Result<HeldBody, Failure> {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                Failure::invalid(format!("the body could not be read: {error}"))
             })?;
-            if read == 0 {
-                break;
+            if let Ok(data) = frame.into_data() {
+                self.add(data)?;
             }
-            if out.len() + read > most {
+        }
+        let bytes = if self.joined.is_empty() { self.first } else { Bytes::from(self.joined) };
+        Ok(HeldBody { bytes, place: self.place })
+    }
+
+    fn add(&mut self, data: Bytes) -> Result<(), Failure> {
+        let length = self.first.len() + self.joined.len() + data.len();
+        if length > self.most {
+            return Err(too_long(self.most - self.framing.prefix()));
+        }
+        if self.first.is_empty() && self.joined.is_empty() {
+            self.place.grow(length)?;
+            self.first = data;
+        } else {
+            let capacity = self.joined.capacity();
+            if length > capacity {
+                // Not all that is announced at once: it may never come.
+                let more = (2 * capacity).max(length + AT_ONCE);
+                let expected = if self.announced < length { self.most } else { self.announced };
+                let wanted = more.min(expected).max(length);
+                self.place.grow(wanted)?;
+                self.joined.reserve_exact(wanted - self.joined.len());
+            }
+            self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+            self.joined.extend_from_slice(&data);
+        }
+        if self.framing == Framing::Message && self.announced == 0 {
+            let start = if self.joined.is_empty() { &self.first[..] } else { &self.joined };
+            if let Some((_, message)) = announced_message(start) {
+                self.announce(PREFIX + message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What has been inflated of a body, within its limit and the memory of all bodies.
+struct Inflated<'a> {
+    bytes: Vec<u8>,
+    /// Bytes before it.
+    start: usize,
+    most: usize,
+    packed: usize,
+    place: &'a mut Place,
+}
+
+impl Inflated<'_> {
+    fn fill(&mut self, mut source: impl Read) -> Result<(), Failure> {
+        let mut part = vec![0; INFLATED_AT_ONCE];
+        loop {
+            let read = source.read(&mut part).map_err(|error| damaged(&error.to_string()))?;
+            if read == 0 {
+                return Ok(());
+            }
+            let length = self.bytes.len() + read;
+            if length > self.most {
+                let most = self.most - self.start;
                 let what = format!("the body takes more than {most} bytes when it is inflated");
                 return Err(Failure::new(Kind::TooLarge, what));
             }
-            body.place.grow(packed.len() + out.len() + read)?;
-            out.extend_from_slice(&part[..read]);
+            let capacity = self.bytes.capacity();
+            if length > capacity {
+                let wanted = (2 * capacity).min(self.most).max(length);
+                self.place.grow(self.packed + wanted)?;
+                self.bytes.reserve_exact(wanted - self.bytes.len());
+            }
+            self.bytes.extend_from_slice(&part[..read]);
         }
-        Ok(Cow::Owned(out))
     }
+}
+
+fn damaged(why: &str) -> Failure {
+    Failure::invalid(format!("the compressed body is damaged: {why}"))
 }
 
 /// The bytes of a body that its head announces.
@@ -236,9 +338,16 @@ impl Place {
         Self { memory: Arc::clone(memory), permit: None }
     }
 
-    /// Gives it back.
-    pub fn release(&mut self) {
-        self.permit = None;
+    /// Takes as much as so many bytes need, and gives back what is more.
+    ///
+    /// # Errors
+    /// If other bodies take the memory.
+    pub fn set(&mut self, bytes: usize) -> Result<(), Failure> {
+        let pieces = bytes.div_ceil(PIECE);
+        if let Some(permit) = &mut self.permit {
+            drop(permit.split(permit.num_permits().saturating_sub(pieces)));
+        }
+        self.grow(bytes)
     }
 
     /// Takes as much as so many bytes need.
@@ -268,44 +377,4 @@ impl Place {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn limits() -> BodyLimits {
-        BodyLimits::new(4096, 6000, Duration::from_secs(9))
-    }
-
-    #[tokio::test]
-    async fn all_bodies_together_take_no_more_than_their_memory() {
-        let (limits, headers) = (limits(), HeaderMap::new());
-        let read = || limits.read(&headers, Body::from(vec![7u8; 4000]), 0);
-        let first = read().await.unwrap();
-        let refused = read().await.unwrap_err();
-        assert!(matches!(refused.kind, Kind::Overloaded { .. }), "{refused}");
-        drop(first);
-        assert_eq!(read().await.unwrap().bytes.len(), 4000);
-        let long = limits.read(&headers, Body::from(vec![7u8; 4097]), 0).await.unwrap_err();
-        assert_eq!(long.kind, Kind::TooLarge);
-        assert!(limits.read(&headers, Body::from(vec![7u8; 4097]), 5).await.is_ok());
-    }
-
-    #[tokio::test]
-    async fn a_body_that_inflates_takes_memory_for_both() {
-        use std::io::Write as _;
-        let limits = limits();
-        let packed = |length: usize| {
-            let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-            packed.write_all(&vec![b' '; length]).unwrap();
-            Body::from(packed.finish().unwrap())
-        };
-        let mut held = limits.read(&HeaderMap::new(), packed(4096), 0).await.unwrap();
-        assert_eq!(limits.inflated(&mut held, Some("gzip")).unwrap().len(), 4096);
-        let mut bomb = limits.read(&HeaderMap::new(), packed(1 << 20), 0).await;
-        // 1 KiB and 4 KiB of 5 are taken.
-        assert!(matches!(bomb.as_ref().unwrap_err().kind, Kind::Overloaded { .. }));
-        drop(held);
-        bomb = limits.read(&HeaderMap::new(), packed(1 << 20), 0).await;
-        let refused = limits.inflated(bomb.as_mut().unwrap(), Some("gzip")).unwrap_err();
-        assert_eq!(refused.kind, Kind::TooLarge, "{refused}");
-    }
-}
+mod tests;

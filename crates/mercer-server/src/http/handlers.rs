@@ -9,9 +9,10 @@ use axum::extract::{Extension, FromRequestParts, Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::body::{HeldBody, header_text, stated_length};
+use super::body::{BodyLimits, Framing, HeldBody, Place, header_text, stated_length};
 use super::{App, AppState, openapi, query, wire};
 use crate::describe;
 use crate::extension::{Call, Reply};
@@ -61,8 +62,8 @@ impl<S: Send + Sync> FromRequestParts<S> for ModelPath {
 
 /// The whole body, inflated, as JSON; nothing for an empty one.
 async fn json_body(app: &AppState, headers: &HeaderMap, content: Body) -> Result<Value, Failure> {
-    let mut body = app.bodies.read(headers, content, 0).await?;
-    let bytes = app.bodies.inflated(&mut body, header_text(headers, header::CONTENT_ENCODING))?;
+    let mut body = app.bodies.read(headers, content, Framing::Whole).await?;
+    let bytes = plain(&app.bodies, &mut body, header_text(headers, header::CONTENT_ENCODING))?;
     if bytes.is_empty() {
         return Ok(json!({}));
     }
@@ -71,13 +72,25 @@ async fn json_body(app: &AppState, headers: &HeaderMap, content: Body) -> Result
     if value.is_object() { Ok(value) } else { Err(Failure::invalid("the body is no JSON object")) }
 }
 
+/// A body without its compression, if it has one.
+fn plain(
+    limits: &BodyLimits,
+    body: &mut HeldBody,
+    encoding: Option<&str>,
+) -> Result<Bytes, Failure> {
+    match encoding {
+        None | Some("identity") => Ok(body.bytes.clone()),
+        Some(encoding) => limits.inflated(body, encoding, 0).map(Bytes::from),
+    }
+}
+
 /// A request that was read and taken on.
 struct ReadRequest {
     served: Arc<ServedModel>,
     request: InferRequest,
     admitted: Reservation,
-    /// The body, whose place in memory the request takes.
-    body: HeldBody,
+    /// What it takes of the memory of all bodies.
+    place: Place,
 }
 
 /// The model of an address, the request in the body, and what they hold.
@@ -88,7 +101,6 @@ async fn read_request(
     content: Body,
     record: &RequestRecord,
 ) -> Result<ReadRequest, Failure> {
-    app.check_serving()?;
     let (name, version) = path.named();
     let served = app.service.repository.get(name, version)?;
     record.note_model(&served);
@@ -100,10 +112,10 @@ async fn read_request(
         app.bodies.discard(headers, content).await;
         return Err(full);
     }
-    let mut body = app.bodies.read(headers, content, 0).await?;
+    let mut body = app.bodies.read(headers, content, Framing::Whole).await?;
     let bytes = body.bytes.len();
     let admitted = app.service.admit(&served, form, bytes)?;
-    let (own, columns) = (Arc::clone(app), served.columns());
+    let (own, columns, arrived) = (Arc::clone(app), served.columns(), record.arrived());
     // Compressed bytes may become many: how many is not known before.
     let size = match form {
         _ if encoding.is_some() => usize::MAX,
@@ -112,15 +124,19 @@ async fn read_request(
     };
     let parse = move || {
         let start = Instant::now();
-        let bytes = own.bodies.inflated(&mut body, encoding.as_deref())?;
-        let mut request = wire::request(&bytes, length.as_deref(), columns)?;
-        drop(bytes);
-        request.read_time = start.elapsed();
-        Ok((request, body))
+        let bytes = plain(&own.bodies, &mut body, encoding.as_deref())?;
+        let request = wire::request(&bytes, length.as_deref(), columns)?;
+        // From here on its numbers take the place of the text.
+        let HeldBody { bytes: held, mut place } = body;
+        drop((bytes, held));
+        place.set(request.bytes())?;
+        let request =
+            InferRequest { read_time: start.elapsed(), arrived: Some(arrived), ..request };
+        Ok::<_, Failure>((request, place))
     };
-    let (request, body) = app.service.offload.run(size, parse).await??;
+    let (request, place) = app.service.offload.run(size, parse).await??;
     app.service.note_read(form, bytes, request.read_time);
-    Ok(ReadRequest { served, request, admitted, body })
+    Ok(ReadRequest { served, request, admitted, place })
 }
 
 pub async fn infer(
@@ -143,7 +159,7 @@ async fn answered(
     content: Body,
 ) -> Result<Response, Failure> {
     let read = read_request(app, path, headers, content, record).await?;
-    let ReadRequest { request, admitted, body: _body, .. } = read;
+    let ReadRequest { request, admitted, place: _place, .. } = read;
     let (name, version) = path.named();
     let answered = app.service.infer(name, version, request, admitted, record).await?;
     let elements =
@@ -167,7 +183,7 @@ pub async fn explain(
     content: Body,
 ) -> Result<axum::Json<Value>, Failure> {
     let read = read_request(&app, &path, &headers, content, &record).await?;
-    let ReadRequest { served, request, admitted: _admitted, body: _body } = read;
+    let ReadRequest { served, request, admitted: _admitted, place: _place } = read;
     let explain = move || describe::explanation(&served, &request);
     Ok(axum::Json(app.service.offload.run(usize::MAX, explain).await??))
 }
@@ -237,11 +253,11 @@ pub async fn extension(
         return Err(Failure::new(Kind::NotFound, format!("there is nothing at {}", uri.path())));
     };
     let parameters = query::pairs(uri.query().unwrap_or_default())?;
-    let mut body = app.bodies.read(&headers, content, 0).await?;
+    let mut body = app.bodies.read(&headers, content, Framing::Whole).await?;
     let encoding = header_text(&headers, header::CONTENT_ENCODING).map(str::to_owned);
     let own = Arc::clone(&app);
     let work = move || {
-        let bytes = own.bodies.inflated(&mut body, encoding.as_deref())?;
+        let bytes = plain(&own.bodies, &mut body, encoding.as_deref())?;
         let call = Call { name: &name, parameters: &parameters, body: &bytes };
         extension.answer(&call, &own.service.repository).map_err(Failure::invalid)
     };

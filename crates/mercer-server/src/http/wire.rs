@@ -118,7 +118,7 @@ fn from_parts(json: &[u8], arrays: &[&[u8]], mut tensors: &[u8]) -> Result<Infer
         parameters: Parameters::new(&request.parameters)?,
         inputs,
         outputs: request.outputs.into_iter().map(wanted).collect::<Result<_, _>>()?,
-        read_time: std::time::Duration::ZERO,
+        ..InferRequest::default()
     })
 }
 

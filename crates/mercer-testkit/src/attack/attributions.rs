@@ -27,7 +27,7 @@ const PRECISE: usize = 6;
 const SLOW_SHARE: usize = 4;
 
 /// A row that is attributed, and its background.
-struct Question {
+struct Query {
     row: Vec<f64>,
     background: Vec<Vec<f64>>,
     is_precise: bool,
@@ -50,8 +50,8 @@ impl AttackCase {
         let mut rng = self.plan_rng(ATTRIBUTIONS, 0);
         let (mut found, mut machines) = (Vec::new(), 0);
         for number in 0..count {
-            let question = self.question(&mut rng, number);
-            let answer = match self.attributed(&question) {
+            let query = self.query(&mut rng, number);
+            let answer = match self.attributed(&query) {
                 Ok(answer) => answer,
                 Err(QueryError::NotAttributable { .. }) => return found,
                 Err(QueryError::NotFinite { .. }) => {
@@ -61,18 +61,18 @@ impl AttackCase {
                 Err(other) => panic!("{other}; {}", self.replay()),
             };
             machines = 1;
-            self.count_attribution(&question, &answer, counts);
-            let truth = if question.is_precise {
-                self.true_attribution(&question, &answer, TrueScore::Precise)
+            self.count_attribution(&query, &answer, counts);
+            let truth = if query.is_precise {
+                self.true_attribution(&query, &answer, TrueScore::Precise)
             } else {
-                self.true_attribution(&question, &answer, TrueScore::DoubleDouble)
+                self.true_attribution(&query, &answer, TrueScore::DoubleDouble)
             };
             if wrong(&answer, &truth).is_none() {
                 continue;
             }
-            let confirmed = self.true_attribution(&question, &answer, TrueScore::Confirmed);
+            let confirmed = self.true_attribution(&query, &answer, TrueScore::Confirmed);
             if let Some(what) = wrong(&answer, &confirmed) {
-                let Question { row, background, .. } = &question;
+                let Query { row, background, .. } = &query;
                 let what = format!("attribution {number}, {what}; {row:?} against {background:?}");
                 found.push(self.violation(ATTRIBUTIONS, what));
                 if found.len() == ENOUGH {
@@ -85,7 +85,7 @@ impl AttackCase {
     }
 
     /// Two queries as background, and a third one that agrees with them in most columns if there are many.
-    fn question(&self, rng: &mut Xoshiro256PlusPlus, number: usize) -> Question {
+    fn query(&self, rng: &mut Xoshiro256PlusPlus, number: usize) -> Query {
         let mut draw = || generate::row(&self.queries, rng.random_range(0..self.queries.rows()));
         let (mut row, mut background) =
             (draw(), (0..BACKGROUND).map(|_| draw()).collect::<Vec<_>>());
@@ -105,48 +105,43 @@ impl AttackCase {
             }
         }
         let is_slow = !is_rational(&self.spec) && !number.is_multiple_of(SLOW_SHARE);
-        Question { row, background, is_precise: different <= PRECISE && !is_slow }
+        Query { row, background, is_precise: different <= PRECISE && !is_slow }
     }
 
-    fn attributed(&self, question: &Question) -> Result<Attribution, QueryError> {
+    fn attributed(&self, query: &Query) -> Result<Attribution, QueryError> {
         let fit = |rows: &[Vec<f64>]| -> Matrix {
-            let rows = matrix(question.row.len(), rows);
+            let rows = matrix(query.row.len(), rows);
             if self.queries.is_sparse() { rows.to_sparse() } else { rows }
         };
-        let attributor = Attributor::new(&self.machine, &fit(&question.background))?;
-        let row = fit(std::slice::from_ref(&question.row));
+        let attributor = Attributor::new(&self.machine, &fit(&query.background))?;
+        let row = fit(std::slice::from_ref(&query.row));
         let mut found = attributor.attribute(&row, ScoreChoice::Deciding)?;
         Ok(found.swap_remove(0))
     }
 
     /// Counts the ranges of columns that differ; as certified those that prove a sign.
-    fn count_attribution(
-        &self,
-        question: &Question,
-        answer: &Attribution,
-        counts: &mut AttackCounts,
-    ) {
+    fn count_attribution(&self, query: &Query, answer: &Attribution, counts: &mut AttackCounts) {
         let count = counts.by_stage.entry((ATTRIBUTIONS, self.scale)).or_default();
         for (column, range) in answer.ranges.iter().enumerate() {
-            let own = question.row.get(column);
-            if question.background.iter().all(|z| z.get(column) == own) {
+            let own = query.row.get(column);
+            if query.background.iter().all(|z| z.get(column) == own) {
                 continue;
             }
             count.pairs += 1;
-            count.precise += u64::from(question.is_precise);
+            count.precise += u64::from(query.is_precise);
             count.certified += u64::from(range.low > 0.0 || range.high < 0.0);
-            counts.references += u64::from(question.is_precise);
+            counts.references += u64::from(query.is_precise);
         }
     }
 
     fn true_attribution<T: Real>(
         &self,
-        question: &Question,
+        query: &Query,
         answer: &Attribution,
         wrap: impl Fn(T) -> TrueScore,
     ) -> Vec<TrueScore> {
         let score = &self.machine.scores()[answer.explained.position];
-        let Question { row, background, .. } = question;
+        let Query { row, background, .. } = query;
         let mut sums = vec![T::from(0.0); row.len()];
         for z in background {
             let parts = self.shapley::<T>(score, row, z);

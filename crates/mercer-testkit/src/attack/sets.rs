@@ -18,7 +18,7 @@ const QUANTILES: usize = 2;
 
 /// What is asked of a plan.
 #[derive(Debug)]
-struct Question {
+struct SetCase {
     quantile: f64,
     options: SetOptions,
 }
@@ -51,19 +51,18 @@ impl AttackCase {
         let rows = self.queries.select(queries.iter().copied());
         counts.by_stage.entry((SETS, self.scale)).or_default().machines += 1;
         for _ in 0..QUANTILES {
-            let Some(question) = draw(&mut rng, output, &all, count) else { continue };
-            let conformal = Conformal::from_parts(0.9, 99, question.quantile)
-                .expect("a finite quantile")
-                .vouched();
-            let sets = match plan.predict_sets(&rows, &conformal, &question.options) {
+            let Some(case) = draw(&mut rng, output, &all, count) else { continue };
+            let conformal =
+                Conformal::from_parts(0.9, 99, case.quantile).expect("a finite quantile").vouched();
+            let sets = match plan.predict_sets(&rows, &conformal, &case.options) {
                 Ok(sets) => sets,
-                Err(error) => panic!("{error} at {question:?}; {}", self.replay()),
+                Err(error) => panic!("{error} at {case:?}; {}", self.replay()),
             };
             for (query, set) in queries.iter().zip(&sets) {
                 let scores = &all[query * count..][..count];
                 self.count_set(set, counts);
-                if let Some(what) = self.wrong_set(&question, scores, &truth[*query], set) {
-                    let what = format!("query {query} under {stage}: {what}, {question:?}");
+                if let Some(what) = self.wrong_set(&case, scores, &truth[*query], set) {
+                    let what = format!("query {query} under {stage}: {what}, {case:?}");
                     found.push(self.violation(SETS, what));
                     if found.len() == ENOUGH {
                         return found;
@@ -83,15 +82,15 @@ impl AttackCase {
 
     fn wrong_set(
         &self,
-        question: &Question,
+        case: &SetCase,
         scores: &[f64],
         truth: &[TrueScore],
         decision: &SetDecision,
     ) -> Option<String> {
-        let (output, quantile) = (self.machine.output(), question.quantile);
+        let (output, quantile) = (self.machine.output(), case.quantile);
         match &decision.set {
             PredictionSet::Classes(members) => {
-                let with_label = question.options.empty == EmptySets::Never;
+                let with_label = case.options.empty == EmptySets::Never;
                 let belongs = |class: &usize| {
                     let own = nonconformity(output, scores, Answer::Class(*class));
                     let is_label = with_label && output.answer(scores) == Answer::Class(*class);
@@ -136,7 +135,7 @@ fn draw(
     output: &Output,
     scores: &[f64],
     count: usize,
-) -> Option<Question> {
+) -> Option<SetCase> {
     let query = rng.random_range(0..scores.len() / count);
     let scores = &scores[query * count..][..count];
     let size = scores.iter().fold(0.0f64, |most, score| most.max(score.abs()));
@@ -161,5 +160,5 @@ fn draw(
     let empty = if rng.random_range(0..2) == 0 { EmptySets::Allowed } else { EmptySets::Never };
     // The largest number has no next one.
     let is_sound = quantile.abs() < f64::MAX && tolerance.is_none_or(f64::is_finite);
-    is_sound.then_some(Question { quantile, options: SetOptions { tolerance, empty } })
+    is_sound.then_some(SetCase { quantile, options: SetOptions { tolerance, empty } })
 }

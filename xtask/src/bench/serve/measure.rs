@@ -92,6 +92,27 @@ pub fn table(measures: &[Measure]) -> String {
     text
 }
 
+/// How many targets are met, and a table of those that are not, with how far they are missed.
+pub fn missed(measures: &[Measure]) -> String {
+    let met: Vec<bool> = measures.iter().filter_map(Measure::is_met).collect();
+    let count = met.iter().filter(|is_met| **is_met).count();
+    let mut text = format!("Of {} targets {count} are met.", met.len());
+    if count == met.len() {
+        return text + "\n";
+    }
+    text.push_str(" Not met:\n\n| task | measured | found | target | found over target |\n|---|---|---:|---:|---:|\n");
+    for measure in measures.iter().filter(|measure| measure.is_met() == Some(false)) {
+        let Measure { task, name, found, unit, target } = measure;
+        let Some(Target::AtMost(bound) | Target::AtLeast(bound)) = *target else {
+            continue;
+        };
+        let ratio = if bound == 0.0 { String::new() } else { format!("{:.2}", found / bound) };
+        let (found, target) = (shown(*found), measure.target_text());
+        let _ = writeln!(text, "| {task} | {name} | {found} {unit} | {target} | {ratio} |");
+    }
+    text
+}
+
 /// The same as JSON.
 pub fn object(measures: &[Measure], notes: &[String]) -> Value {
     let one = |measure: &Measure| {
@@ -124,6 +145,10 @@ mod tests {
         assert!(text.contains("| one_row | p50 | 123 | us | <= 150 | yes |"), "{text}");
         assert!(text.contains("| one_row | rate | 0.50 |  | >= 0.80 | NO |"), "{text}");
         assert!(text.contains("| one_row | plan | 7.04 | us |  |  |"), "{text}");
+        let text = missed(&measures);
+        assert!(text.starts_with("Of 2 targets 1 are met. Not met:"), "{text}");
+        assert!(text.contains("| one_row | rate | 0.50  | >= 0.80 | 0.62 |"), "{text}");
+        assert_eq!(missed(&measures[..1]), "Of 1 targets 1 are met.\n");
         let object = object(&measures, &[]);
         assert_eq!(object["measures"][1]["met"], false);
         assert_eq!(object["measures"][2]["met"], Value::Null);

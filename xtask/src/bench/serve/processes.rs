@@ -37,7 +37,8 @@ impl Server {
         let said = BufReader::new(child.stderr.take().context("its standard error is missing")?);
         let address = |line: &str| {
             let event: Value = serde_json::from_str(line).ok()?;
-            event["address"].as_str().map(str::to_owned)
+            let is_ready = event["event"] == "listening";
+            event["address"].as_str().filter(|_| is_ready).map(str::to_owned)
         };
         Self::listening(child, said, start, address)
     }

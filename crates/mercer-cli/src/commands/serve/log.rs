@@ -2,9 +2,10 @@
 //! so that a reader that does not read holds no request up; what it cannot take is counted and left out.
 
 use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,35 +21,45 @@ const LAST: Duration = Duration::from_secs(1);
 
 /// The log of a server.
 pub(super) struct Log {
-    events: Option<SyncSender<Event>>,
-    left_out: Arc<AtomicU64>,
+    events: Option<Sender<Event>>,
+    counts: Arc<Counts>,
     writer: Option<JoinHandle<()>>,
+}
+
+/// Lines that wait, and those that were left out. A channel with a bound of its own would take memory for all that may wait.
+#[derive(Default)]
+struct Counts {
+    waiting: AtomicUsize,
+    left_out: AtomicU64,
 }
 
 impl Log {
     /// Starts the thread that writes; `None` writes nothing at all.
     pub(super) fn start(format: Option<LogFormat>) -> anyhow::Result<Self> {
-        let left_out = Arc::new(AtomicU64::new(0));
+        let counts = Arc::<Counts>::default();
         let Some(format) = format else {
-            return Ok(Self { events: None, left_out, writer: None });
+            return Ok(Self { events: None, counts, writer: None });
         };
-        let (sender, events) = sync_channel(WAITING);
-        let own = Arc::clone(&left_out);
+        let (sender, events) = channel();
+        let own = Arc::clone(&counts);
         let writer = std::thread::Builder::new()
             .name("mercer-log".to_owned())
             .spawn(move || write(&events, format, &own))
             .context("the log cannot be started")?;
-        Ok(Self { events: Some(sender), left_out, writer: Some(writer) })
+        Ok(Self { events: Some(sender), counts, writer: Some(writer) })
     }
 
     /// Takes events; it never waits.
     pub(super) fn teller(&self) -> impl Fn(Event) + Send + Sync + 'static {
-        let (events, left_out) = (self.events.clone(), Arc::clone(&self.left_out));
+        let (events, counts) = (self.events.clone(), Arc::clone(&self.counts));
         move |event| {
-            if let Some(events) = &events
-                && let Err(TrySendError::Full(_)) = events.try_send(event)
-            {
-                left_out.fetch_add(1, Ordering::Relaxed);
+            let Some(events) = &events else { return };
+            if counts.waiting.fetch_add(1, Ordering::Relaxed) < WAITING {
+                // Nobody writes any more: there is nobody to tell.
+                drop(events.send(event));
+            } else {
+                counts.waiting.fetch_sub(1, Ordering::Relaxed);
+                counts.left_out.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -64,11 +75,12 @@ impl Log {
     }
 }
 
-fn write(events: &Receiver<Event>, format: LogFormat, left_out: &AtomicU64) {
+fn write(events: &Receiver<Event>, format: LogFormat, counts: &Counts) {
     let mut out = BufWriter::new(io::stderr());
     while let Ok(first) = events.recv() {
         let mut next = Some(first);
         while let Some(event) = next {
+            counts.waiting.fetch_sub(1, Ordering::Relaxed);
             let is_end = matches!(event, Event::Stopped { .. });
             // Nobody reads: there is nobody to tell.
             let _ = writeln!(out, "{}", line(&event, format));
@@ -78,7 +90,7 @@ fn write(events: &Receiver<Event>, format: LogFormat, left_out: &AtomicU64) {
             }
             next = events.try_recv().ok();
         }
-        let count = left_out.swap(0, Ordering::Relaxed);
+        let count = counts.left_out.swap(0, Ordering::Relaxed);
         if count > 0 {
             let said = match format {
                 LogFormat::Json => {
@@ -101,9 +113,11 @@ fn line(event: &Event, format: LogFormat) -> String {
 
 fn sentence(event: &Event) -> String {
     match event {
+        Event::Starting { address, grpc } => {
+            format!("loading models; http://{address}{} says when they are ready", for_grpc(*grpc))
+        }
         Event::Listening { address, grpc, models } => {
-            let grpc = grpc.map(|address| format!(" and for gRPC at {address}"));
-            let grpc = grpc.unwrap_or_default();
+            let grpc = for_grpc(*grpc);
             format!("{models} models are served at http://{address}{grpc} (Ctrl-C stops)")
         }
         Event::NotAudited { model, version, reason } => {
@@ -115,7 +129,9 @@ fn sentence(event: &Event) -> String {
             parts.extend(loaded.iter().map(|model| format!("loaded {}", name(model))));
             parts.extend(removed.iter().map(|model| format!("removed {}", name(model))));
             parts.extend(failed.iter().map(|(name, version, reason)| {
-                format!("not loaded: {name} version {version}, {reason}; the old one stays")
+                format!(
+                    "not loaded: {name} version {version}, {reason}; the last good one is served"
+                )
             }));
             parts.join("; ")
         }
@@ -133,6 +149,10 @@ fn sentence(event: &Event) -> String {
     }
 }
 
+fn for_grpc(address: Option<SocketAddr>) -> String {
+    address.map(|address| format!(" and for gRPC at {address}")).unwrap_or_default()
+}
+
 fn request_sentence(request: &RequestLog) -> String {
     let RequestLog { protocol, method, path, code, duration, rows, .. } = request;
     let us = 1e6 * duration.as_secs_f64();
@@ -146,6 +166,10 @@ fn request_sentence(request: &RequestLog) -> String {
 
 fn object(event: &Event) -> Value {
     match event {
+        Event::Starting { address, grpc } => {
+            let (address, grpc) = (address.to_string(), grpc.map(|address| address.to_string()));
+            json!({ "event": "starting", "address": address, "grpc": grpc })
+        }
         Event::Listening { address, grpc, models } => {
             let (address, grpc) = (address.to_string(), grpc.map(|address| address.to_string()));
             json!({ "event": "listening", "address": address, "grpc": grpc, "ready_models": models })

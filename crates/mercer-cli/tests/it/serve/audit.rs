@@ -74,6 +74,21 @@ fn drifting_queries_raise_the_alarm_and_the_proved_plan_answers_until_a_model_is
         assert_eq!(server.get("/v2/models/fast/card").json()["is_alarmed"], true);
     };
     check_alarmed(&server);
+    // What the caller asks for holds for the plan that answers now.
+    let limited = |parameters: Value| {
+        let mut request = request(&far[..200]);
+        request["parameters"] = parameters;
+        server.infer("fast", &request).json()
+    };
+    let poor = limited(json!({ "budget": 40 }));
+    let costs: Vec<u64> = output(&poor, "cost").iter().filter_map(Value::as_u64).collect();
+    assert!(costs.len() == 200 && costs.iter().all(|cost| *cost <= 40), "{costs:?}");
+    assert_eq!((certainties(&poor)[0], &poor["parameters"]["budget"]), ("unsettled", &json!(40)));
+    let late = limited(json!({ "timeout": 1 }));
+    assert_eq!(late["parameters"]["budget"], 0);
+    assert!(certainties(&late).iter().all(|name| *name == "unsettled"), "{late}");
+    let firm = limited(json!({ "budget": 40, "require": "certified" }));
+    assert!(certainties(&firm).iter().all(|name| matches!(*name, "certified" | "exact")));
 
     // The same file again is no new model; loading it on request is the operator's word.
     let bytes = std::fs::read(&fast).unwrap();

@@ -93,8 +93,9 @@ fn play_tells_its_events_as_serve_does() {
         .spawn()
         .expect("it starts");
     let mut said = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-    let first = checked(&said.next().expect("a line").unwrap());
-    assert_eq!(first["event"], "listening");
+    for name in ["starting", "listening"] {
+        assert_eq!(checked(&said.next().expect("a line").unwrap())["event"], name);
+    }
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     let rest: Vec<String> = said.map(|line| checked(&line.unwrap())["event"].to_string()).collect();
