@@ -395,7 +395,7 @@ fn the_time_limit_ends_the_search_with_the_best_plan_so_far() {
     let tuned = tune_crescents(&clock, limit);
     let refused = &tuned.tuning().refused;
     assert!(
-        refused.iter().any(|refusal| refusal.reason.contains("longer than 18 s")),
+        refused.iter().any(|refusal| refusal.reason.contains("longer than 18.00 s")),
         "{refused:?}"
     );
 }
