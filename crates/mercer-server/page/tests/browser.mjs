@@ -466,7 +466,7 @@ test('several classes: pairs that matter, pictures of supports; estimates are da
   await shows(page, /Pairs that still matter: \d+/);
   await shows(page, '10 of 10 classes are still possible');
   await page.selectOption('#model', 'estimated');
-  await shows(page, /Estimate: the margin/);
+  await shows(page, /Estimate: the smallest score of the leading class/);
   assert.equal(await page.locator('main svg line[stroke-dasharray="6 4"]').count(), 1);
   await end();
 });
