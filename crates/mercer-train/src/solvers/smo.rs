@@ -74,6 +74,8 @@ const IDLE_ROUNDS: u32 = 10;
 const STEP_LIMIT: StepLimit = StepLimit { steps: 20_000_000, per_variable: 200 };
 /// A working set is solved until its violation falls to this share of the initial one: then other variables matter more.
 const INNER_REDUCTION: f64 = 0.1;
+/// A system over all variables between their bounds is solved once fewer than this part of a working set have to leave a bound.
+const LEAVING_SHARE: usize = 16;
 /// Problems of up to so many working sets are solved as one: rounds cost more than their pair steps.
 const WHOLE: usize = 2;
 
@@ -263,7 +265,7 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
                 self.shrink(&scan);
             }
             let InnerResult { gain, is_cut, .. } = self.round(&scan, control);
-            if self.is_near || is_cut {
+            if is_cut || self.is_settling(control.tolerance) {
                 self.newton_step();
             }
             let objective = scan.objective.abs();
@@ -276,6 +278,13 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
                 self.switch_to_f64();
             }
         }
+    }
+
+    /// Whether a run that started near the solution has few variables that have still to leave a bound: only then does a step over those
+    /// between their bounds come near it.
+    fn is_settling(&mut self, tolerance: f64) -> bool {
+        let most = self.size() / LEAVING_SHARE;
+        self.is_near && select::leaving(self.problem.qp, &self.state, tolerance) <= most
     }
 
     /// Variables of a working set.

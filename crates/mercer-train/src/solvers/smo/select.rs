@@ -77,27 +77,44 @@ pub(super) fn all_variables(qp: &Qp) -> Vec<u32> {
     set
 }
 
+fn is_free(qp: &Qp, state: &State, v: usize) -> bool {
+    state.beta[v] > qp.lower[v] && state.beta[v] < qp.upper[v]
+}
+
+/// The multiplier of each group: the mean F of the variables between their bounds.
+fn multipliers(qp: &Qp, state: &State, scan: &Scan) -> [f64; 2] {
+    let (mut sums, mut counts) = ([0.0; 2], [0.0; 2]);
+    for (v, at) in state.variables(qp.rows).filter(|(v, _)| is_free(qp, state, *v)) {
+        let group = usize::from(qp.groups[v]);
+        sums[group] += state.k_beta[at] + qp.linear[v];
+        counts[group] += 1.0;
+    }
+    [0, 1].map(|group| match counts[group] {
+        0.0 => f64::midpoint(scan.up[group], scan.low[group]),
+        count => sums[group] / count,
+    })
+}
+
+/// How many variables at a bound the multiplier of their group says to leave, by more than this.
+pub(super) fn leaving(qp: &Qp, state: &State, by: f64) -> usize {
+    let multipliers = multipliers(qp, state, &scan(qp, state));
+    let leaves = |(v, at): &(usize, usize)| {
+        let slope = state.k_beta[*at] + qp.linear[*v] - multipliers[usize::from(qp.groups[*v])];
+        (state.beta[*v] <= qp.lower[*v] && state.beta[*v] < qp.upper[*v] && slope < -by)
+            || (state.beta[*v] >= qp.upper[*v] && state.beta[*v] > qp.lower[*v] && slope > by)
+    };
+    state.variables(qp.rows).filter(leaves).count()
+}
+
 /// The variables that are likely to move from a point near the solution, sorted by groups: those between their bounds, and those at a
 /// bound that the multiplier of their group says to leave. The pair that violates most is among them.
 pub(super) fn moving_variables(qp: &Qp, state: &State, scan: &Scan) -> Vec<u32> {
-    let gradient = |v: usize, at: usize| state.k_beta[at] + qp.linear[v];
-    let is_free = |v: usize| state.beta[v] > qp.lower[v] && state.beta[v] < qp.upper[v];
-    let (mut sums, mut counts) = ([0.0; 2], [0.0; 2]);
-    for (v, at) in state.variables(qp.rows).filter(|(v, _)| is_free(*v)) {
-        let group = usize::from(qp.groups[v]);
-        sums[group] += gradient(v, at);
-        counts[group] += 1.0;
-    }
-    let multiplier = |group: usize| match counts[group] {
-        0.0 => f64::midpoint(scan.up[group], scan.low[group]),
-        count => sums[group] / count,
-    };
-    let multipliers = [multiplier(0), multiplier(1)];
+    let multipliers = multipliers(qp, state, scan);
     let moves = |(v, at): &(usize, usize)| {
-        let slope = gradient(*v, *at) - multipliers[usize::from(qp.groups[*v])];
+        let slope = state.k_beta[*at] + qp.linear[*v] - multipliers[usize::from(qp.groups[*v])];
         (state.beta[*v] < qp.upper[*v] && slope < 0.0)
             || (state.beta[*v] > qp.lower[*v] && slope > 0.0)
-            || is_free(*v)
+            || is_free(qp, state, *v)
     };
     let mut set: Vec<u32> = state.variables(qp.rows).filter(moves).map(|(v, _)| v as u32).collect();
     if set.len() as f64 > MOST_MOVING * qp.len() as f64 {
