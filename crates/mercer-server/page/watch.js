@@ -162,12 +162,12 @@ const dash = () => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, s
 /** How much work the answer took, and whether that makes it an easy query. */
 function effort({ card }, explained, saved) {
   if (!card.stages.length) return 'The model has no plan with cheaper stages: every query takes the exact evaluation.';
-  const first = explained.stages[explained.steps.at(-1).stage];
-  if (explained.steps.at(-1).stage === explained.stages.length - 1 && saved <= 0.005) {
+  const { stage } = explained.steps.at(-1);
+  if (stage === explained.stages.length - 1 && saved <= 0.005) {
     return `It took ${percent(explained.cost / explained.exact_cost)} of the multiply-adds of the exact evaluation: a hard query. What cheaper stages did in vain is counted too.`;
   }
   return saved > 0.005 ? `It took ${percent(saved)} less work than the exact evaluation: an easy query.`
-    : `The stage ${first} settled it, before the exact evaluation: an easy query. Its multiply-adds are as many, but take less time.`;
+    : `The stage ${explained.stages[stage]} settled it, before the exact evaluation: an easy query. Its multiply-adds are as many, but take less time.`;
 }
 
 export function watchView(session, into) {

@@ -74,7 +74,7 @@ const IDLE_ROUNDS: u32 = 10;
 const STEP_LIMIT: StepLimit = StepLimit { steps: 20_000_000, per_variable: 200 };
 /// A working set is solved until its violation falls to this share of the initial one: then other variables matter more.
 const INNER_REDUCTION: f64 = 0.1;
-/// A system over all variables between their bounds is solved once fewer than this part of a working set have to leave a bound.
+/// A system over all variables between their bounds is solved once at most this part of a working set has still to leave a bound.
 const LEAVING_SHARE: usize = 16;
 /// Problems of up to so many working sets are solved as one: rounds cost more than their pair steps.
 const WHOLE: usize = 2;

@@ -222,7 +222,7 @@ fn nothing_that_is_at_work_holds_the_end_up_beyond_its_bound() {
     batch.write_all(b"6\r\n0 1:1\n\r\n").unwrap();
     let mut half = begun(&server, "/v2/models/large/infer", "Content-Length: 100\r\n");
     half.write_all(b"{").unwrap();
-    // Work of minutes on the only thread: rows of 60,000 supports each.
+    // Work for the only thread, rows of 60,000 supports each. A fast machine may end it within the bound; the two above never end.
     let rows = 200_000;
     let head = json!({ "inputs": [{
         "name": "x", "shape": [rows, 24], "datatype": "FP64", "parameters": { "binary_data_size": 8 * 24 * rows },
