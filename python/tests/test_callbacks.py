@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks, the parameter that it drops, and threads (issue 29, item 18)."""
+"""scikit-learn's callbacks, the parameter that it drops, and threads."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""accelerate compares with its source, and sparse rows go straight to the compiled module (issue 29, item 7)."""
+"""accelerate compares with its source, and sparse rows go straight to the compiled module."""
 
 import pickle
 import warnings

@@ -1,4 +1,4 @@
-"""What accelerate returns is an estimator of scikit-learn (issue 29, item 18)."""
+"""What accelerate returns is an estimator of scikit-learn."""
 
 import numpy as np
 import pytest

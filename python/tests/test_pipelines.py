@@ -1,4 +1,4 @@
-"""Pipelines: scalers become part of the machine, other steps stay in front of it and are named (issue 29, item 4)."""
+"""Pipelines: scalers become part of the machine, other steps stay in front of it and are named."""
 
 import pickle
 

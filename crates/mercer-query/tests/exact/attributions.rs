@@ -124,7 +124,7 @@ fn ranges_contain_the_shapley_values_of_the_definition_for_every_kernel_and_scal
 
 /// Products below the normal range lose digits; coefficients and factors of kernels bring the rest back to ordinary sizes.
 #[test]
-fn issue_38_ranges_contain_the_shapley_values_where_products_underflow_and_factors_are_large() {
+fn ranges_contain_the_shapley_values_where_products_underflow_and_factors_are_large() {
     let dense = |values: &[f64]| Matrix::dense(2, values.to_vec()).expect("whole rows");
     for (text, [support, x, z], beta) in [
         ("linear", [1e-160, 1.37e-163, 0.3e-163], 1e30),

@@ -418,7 +418,7 @@ fn write_the_golden_files() {
 
 /// The same bytes: two rows of three columns, three rows of two; one number for each bin, or two.
 #[test]
-fn issue_38_machines_of_the_same_bytes_and_another_shape_have_other_digests() {
+fn machines_of_the_same_bytes_and_another_shape_have_other_digests() {
     let kernel = || mercer_kernel::parse("linear").unwrap();
     let expansion = |rows: usize, columns: usize| {
         let supports = Matrix::dense(columns, (1..=6).map(f64::from).collect()).unwrap();
@@ -447,7 +447,7 @@ fn issue_38_machines_of_the_same_bytes_and_another_shape_have_other_digests() {
 
 /// Four bytes may be one number or four.
 #[test]
-fn issue_38_plans_of_the_same_bytes_and_other_types_have_other_digests() {
+fn plans_of_the_same_bytes_and_other_types_have_other_digests() {
     let plan = |array: Array| PlanSections {
         sections: vec![Section::new("spectral(limit=3)").with("vectors", array)],
         ..planned().plan.unwrap()
